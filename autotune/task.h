@@ -1,0 +1,33 @@
+// What the tuner needs to know about an operator instance: its space, a cheap prediction, the real evaluation, the check.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "db/trial.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+// All functions are called from several threads at once.
+struct TuningTask {
+    std::string op;                     // "aten::addmm"
+    std::string workload;               // canonical JSON text: shapes, types, fused epilogue
+    std::string machine_name;           // for people; the fingerprint is the key
+    std::string machine_fingerprint;
+    std::string compiler_fingerprint;
+    Space space;
+    // Predicted cycles by arithmetic, microseconds a call. May be empty: all points are then alike to the draft strategy.
+    std::function<double(const Point &)> draft;
+    // Lowers, generates and simulates. An exception becomes a Failed trial with its text as the reason.
+    std::function<Trial(const Point &)> evaluate;
+    // Compares the results of the point's program bit for bit with those of the unoptimized one: empty if they agree,
+    // otherwise what differed. May be empty: nothing can then be stored as a winner.
+    std::function<std::string(const Point &)> verify;
+    int64_t bound_cycles = 0;           // no schedule can be faster; 0: unknown
+
+    TrialKey key() const { return {op, workload, machine_fingerprint, compiler_fingerprint}; }
+};
+
+}  // namespace atalla

@@ -1,0 +1,305 @@
+// Symbolic addresses to registers. A pad access is base register + row offset register: the base holds everything that
+// varies and advances with its loop, the offset is a constant.
+#include <algorithm>
+#include <set>
+
+#include "codegen/passes.h"
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// Which pointer an access needs: what varies, in bytes, and which of two copies (for the register banks).
+struct PointerKey {
+    int allocation = -1;
+    std::map<int, int64_t> terms;   // atom -> bytes
+    Reg slot;
+    int copy = 0;
+    auto operator<=>(const PointerKey &) const = default;
+};
+
+class AddressLowering {
+public:
+    AddressLowering(Kernel &kernel, bool spread) : kernel_(kernel), spread_(spread) {}
+
+    void run() {
+        choose_copies(kernel_.body);
+        std::map<PointerKey, Reg> pointers;
+        lower(kernel_.body, pointers);
+    }
+
+private:
+    static constexpr int32_t smallest_immediate = -2048, largest_immediate = 2047;
+
+    // ---- scalar expressions
+
+    Op make(Opcode opcode, Reg dst, Reg a, Reg b = {}, int32_t imm = 0) {
+        Op op;
+        op.opcode = opcode;
+        op.dst = dst;
+        op.src = {a, b};
+        op.imm = imm;
+        return op;
+    }
+    Reg emit(Opcode opcode, Reg a, Reg b, int32_t imm, Body &out) {
+        const Reg dst = kernel_.scalar("s");
+        out.push_back(make(opcode, dst, a, b, imm));
+        return dst;
+    }
+    Reg add_constant(Reg a, int64_t value, Body &out) {
+        if (value == 0) return a;
+        if (a == zero_scalar) return kernel_.constant(static_cast<int32_t>(value));
+        if (value >= smallest_immediate && value <= largest_immediate) return emit(Opcode::addi_s, a, {}, static_cast<int32_t>(value), out);
+        return emit(Opcode::add_s, a, kernel_.constant(static_cast<int32_t>(value)), 0, out);
+    }
+    Reg multiply(Reg a, int64_t factor, Body &out) {
+        if (factor == 0) return zero_scalar;
+        if (factor == 1) return a;
+        if (factor < 0) return emit(Opcode::sub_s, zero_scalar, multiply(a, -factor, out), 0, out);
+        if ((factor & (factor - 1)) == 0) return emit(Opcode::slli_s, a, {}, __builtin_ctzll(factor), out);
+        return emit(Opcode::mul_s, a, kernel_.constant(static_cast<int32_t>(factor)), 0, out);
+    }
+
+    Reg loop_value(const std::string &name, const std::map<int, Reg> &values) {
+        for (size_t i = kernel_.loops.size(); i-- > 0;) {
+            if (kernel_.loops[i].name != name) continue;
+            const auto it = values.find(static_cast<int>(i));
+            return it != values.end() ? it->second : kernel_.loops[i].index;
+        }
+        throw Error("cannot generate code: an address uses '" + name + "', which is not a loop");
+    }
+
+    Reg scalar(const Halide::Expr &e, const std::map<int, Reg> &values, Body &out) {
+        if (const auto *imm = e.as<IntImm>()) return kernel_.constant(static_cast<int32_t>(imm->value));
+        if (const auto *v = e.as<Variable>()) return loop_value(v->name, values);
+        if (const auto *op = e.as<Add>()) {
+            if (const auto *imm = op->b.as<IntImm>()) return add_constant(scalar(op->a, values, out), imm->value, out);
+            return emit(Opcode::add_s, scalar(op->a, values, out), scalar(op->b, values, out), 0, out);
+        }
+        if (const auto *op = e.as<Mul>())
+            if (const auto *imm = op->b.as<IntImm>()) return multiply(scalar(op->a, values, out), imm->value, out);
+        const auto *mod = e.as<Mod>();
+        const auto *div = e.as<Div>();
+        if (mod != nullptr || div != nullptr) {
+            const auto *imm = (mod ? mod->b : div->b).as<IntImm>();
+            const Reg a = scalar(mod ? mod->a : div->a, values, out);
+            const int64_t n = imm != nullptr ? imm->value : 0;
+            if (n > 0 && (n & (n - 1)) == 0)
+                return mod ? emit(Opcode::and_s, a, kernel_.constant(static_cast<int32_t>(n - 1)), 0, out)
+                           : emit(Opcode::srai_s, a, {}, __builtin_ctzll(n), out);
+            if (n > 0) return emit(mod ? Opcode::mod_s : Opcode::div_s, a, kernel_.constant(static_cast<int32_t>(n)), 0, out);
+        }
+        const auto *min = e.as<Min>();
+        const auto *max = e.as<Max>();
+        if (min != nullptr || max != nullptr) {
+            // min(a, b) = b + ((a - b) & ((a - b) >> 31)); max takes the other side of the mask.
+            const Reg a = scalar(min ? min->a : max->a, values, out), b = scalar(min ? min->b : max->b, values, out);
+            const Reg difference = emit(Opcode::sub_s, a, b, 0, out), sign = emit(Opcode::srai_s, difference, {}, 31, out);
+            const Reg chosen = emit(Opcode::and_s, difference, sign, 0, out);
+            return min ? emit(Opcode::add_s, b, chosen, 0, out) : emit(Opcode::sub_s, a, chosen, 0, out);
+        }
+        throw Error("cannot generate code: no scalar operation for an address expression");
+    }
+
+    void lower_value(const Op &op, Body &out) {
+        std::vector<Reg> addends;
+        for (Reg r : op.src)
+            if (r.defined() && r != zero_scalar) addends.push_back(r);
+        for (auto [atom, coefficient] : op.value->terms) addends.push_back(multiply(scalar(kernel_.atoms[atom].expr, op.loop_values, out), coefficient, out));
+        const int64_t constant = op.value->constant;
+        while (addends.size() > 2 || (addends.size() == 2 && constant != 0)) {
+            const Reg sum = emit(Opcode::add_s, addends[addends.size() - 2], addends.back(), 0, out);
+            addends.resize(addends.size() - 2);
+            addends.push_back(sum);
+        }
+        Op last = make(Opcode::addi_s, op.dst, addends.empty() ? zero_scalar : addends[0]);
+        if (addends.size() == 2) {
+            last.opcode = Opcode::add_s;
+            last.src[1] = addends[1];
+        } else if (constant >= smallest_immediate && constant <= largest_immediate) {
+            last.imm = static_cast<int32_t>(constant);
+        } else {
+            last.opcode = Opcode::add_s;
+            last.src[1] = kernel_.constant(static_cast<int32_t>(constant));
+        }
+        last.source = op.source;
+        out.push_back(last);
+    }
+
+    // ---- pad accesses
+
+    // Neighbouring accesses read different copies of base and offset, so that two of them fit a packet without a bank conflict.
+    void choose_copies(Body &body) {
+        for (Node &node : body) {
+            if (node.op && node.op->access) copy_of_[&*node.op] = spread_ ? static_cast<int>(next_copy_++ % 2) : 0;
+            if (node.loop) choose_copies(node.loop->body);
+            if (node.branch) choose_copies(node.branch->body);
+        }
+    }
+
+    PointerKey key_of(const Op &op) {
+        const PadAccess &access = *op.access;
+        const Allocation &allocation = kernel_.allocations[access.allocation];
+        PointerKey key{access.allocation, {}, access.slot, copy_of_.at(&op)};
+        for (auto [atom, rows] : access.row.terms) {
+            if (rows % allocation.interleave != 0)
+                throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
+            key.terms[atom] = rows / allocation.interleave * kernel_.machine->pad.row_bytes;
+        }
+        return key;
+    }
+
+    bool depends_on(int atom, int loop) const { return kernel_.atoms[atom].loop == loop; }
+
+    void collect(const Body &body, std::set<PointerKey> &keys) {
+        for (const Node &node : body) {
+            if (node.op && node.op->access) keys.insert(key_of(*node.op));
+            if (node.loop) collect(node.loop->body, keys);
+            if (node.branch) collect(node.branch->body, keys);
+        }
+    }
+
+    Reg place_pointer(Reg r, int copy) {
+        if (spread_ && r.id > all_lanes.id && kernel_.registers[r.id].bank < 0) kernel_.registers[r.id].bank = static_cast<int8_t>(copy);
+        return r;
+    }
+
+    // The register for what of a key does not vary in the loops inside `body`'s level.
+    Reg outermost(const PointerKey &key, Body &out) {
+        const int64_t base = kernel_.allocations[key.allocation].base_row * kernel_.machine->pad.row_bytes;
+        if (!key.slot.defined()) return place_pointer(kernel_.constant(static_cast<int32_t>(base), key.copy), key.copy);
+        if (key.copy == 0) return place_pointer(key.slot, 0);
+        const Reg twin = place_pointer(kernel_.scalar("slot_twin"), key.copy);
+        out.push_back(make(Opcode::addi_s, twin, key.slot));
+        return twin;
+    }
+
+    Reg pointer(const PointerKey &key, std::map<PointerKey, Reg> &pointers, Body &out) {
+        if (const auto it = pointers.find(key); it != pointers.end()) return it->second;
+        Reg r;
+        if (key.terms.empty()) {
+            r = outermost(key, out);
+        } else {
+            // Terms of enclosing loops that no loop prepared (non-linear ones): computed here.
+            PointerKey base = key;
+            const auto last = std::prev(base.terms.end());
+            const auto [atom, bytes] = *last;
+            base.terms.erase(last);
+            const Reg rest = pointer(base, pointers, out);
+            r = place_pointer(kernel_.scalar("p"), key.copy);
+            out.push_back(make(Opcode::add_s, r, rest, multiply(scalar(kernel_.atoms[atom].expr, {}, out), bytes, out)));
+        }
+        pointers[key] = r;
+        return r;
+    }
+
+    void lower(Body &body, std::map<PointerKey, Reg> &pointers) {
+        Body out;
+        for (Node &node : body) {
+            if (node.op) {
+                lower_op(*node.op, pointers, out);
+            } else if (node.branch) {
+                std::map<PointerKey, Reg> inner = pointers;
+                lower(node.branch->body, inner);
+                out.push_back(std::move(node));
+            } else if (node.loop) {
+                lower_loop(*node.loop, pointers, out);
+                out.push_back(std::move(node));
+            }
+        }
+        body = std::move(out);
+    }
+
+    void lower_op(Op &op, std::map<PointerKey, Reg> &pointers, Body &out) {
+        if (op.value) {
+            const Op described = op;
+            lower_value(described, out);
+        } else {
+            if (op.access) {
+                const PointerKey key = key_of(op);
+                const Allocation &allocation = kernel_.allocations[key.allocation];
+                op.src[0] = pointer(key, pointers, out);
+                const int64_t row = op.access->row.constant, n = allocation.interleave;
+                const int64_t offset = (row - ((row % n) + n) % n) / n;
+                op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
+                if (spread_ && op.src[1] != zero_scalar && kernel_.registers[op.src[1].id].bank < 0)
+                    kernel_.registers[op.src[1].id].bank = static_cast<int8_t>(2 + key.copy);
+            }
+            out.push_back(op);
+        }
+        // A pointer made from a register that changes is stale.
+        const Reg changed = out.back().op->dst;
+        if (changed.defined())
+            std::erase_if(pointers, [&](const auto &entry) { return entry.first.slot == changed; });
+    }
+
+    void lower_loop(Loop &loop, std::map<PointerKey, Reg> &pointers, Body &out) {
+        std::set<PointerKey> keys;
+        collect(loop.body, keys);
+        std::map<PointerKey, Reg> inner;
+        Body latch;
+        for (const PointerKey &full : keys) {
+            // What the pointer is as far as this loop and those around it decide.
+            PointerKey key = full, rest = full;
+            bool linear = true;
+            std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); });
+            int64_t bytes = 0;
+            std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); });
+            for (auto [atom, coefficient] : key.terms)
+                if (depends_on(atom, loop.id)) {
+                    if (kernel_.atoms[atom].is_loop) bytes = coefficient;
+                    else linear = false;
+                }
+            if (inner.count(key) || !linear) continue;
+            if (changes_inside(loop.body, full.slot)) continue;   // made anew after every change
+            const Reg base = pointer(rest, pointers, out);
+            if (bytes == 0) {
+                inner[key] = base;
+                continue;
+            }
+            const Reg p = place_pointer(kernel_.scalar("p"), key.copy);
+            out.push_back(make(Opcode::addi_s, p, base));
+            Op advance = make(Opcode::addi_s, p, p, {}, static_cast<int32_t>(bytes));
+            if (bytes < smallest_immediate || bytes > largest_immediate) {
+                advance.opcode = Opcode::add_s;
+                advance.imm = 0;
+                advance.src[1] = kernel_.constant(static_cast<int32_t>(bytes));
+            }
+            latch.push_back(advance);
+            inner[key] = p;
+        }
+        lower(loop.body, inner);
+        for (Node &node : latch) loop.body.push_back(std::move(node));
+    }
+
+    // Does an atom belong to a loop inside `loop`?
+    bool inside(int atom, int loop) const {
+        for (int l = kernel_.loops[kernel_.atoms[atom].loop].parent; l >= 0; l = kernel_.loops[l].parent)
+            if (l == loop) return true;
+        return false;
+    }
+
+    static bool changes_inside(const Body &body, Reg r) {
+        if (!r.defined()) return false;
+        return std::any_of(body.begin(), body.end(), [&](const Node &node) {
+            return (node.op && node.op->dst == r) || (node.loop && changes_inside(node.loop->body, r)) ||
+                   (node.branch && changes_inside(node.branch->body, r));
+        });
+    }
+
+    Kernel &kernel_;
+    bool spread_;
+    size_t next_copy_ = 0;
+    std::map<const Op *, int> copy_of_;
+};
+
+}  // namespace
+
+void lower_addresses(Kernel &kernel, bool optimize) {
+    AddressLowering(kernel, optimize && kernel.machine->timed() && kernel.machine->regs.scalar_conflict).run();
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,150 @@
+// Physical registers: liveness over the blocks, then a linear scan with bank preferences.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "codegen/dependence.h"
+#include "codegen/passes.h"
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+using RegSet = std::vector<bool>;
+
+struct Interval {
+    Reg reg;
+    int first = 0, last = 0;   // packets, both included
+};
+
+class Allocator {
+public:
+    Allocator(Kernel &kernel, Blocks &blocks) : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks) {}
+
+    void run() {
+        choose_vector_banks();
+        std::vector<Interval> intervals = live_intervals();
+        std::sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) { return a.first != b.first ? a.first < b.first : a.reg < b.reg; });
+        for (RegisterClass cls : {RegisterClass::Scalar, RegisterClass::Vector, RegisterClass::Mask}) scan(intervals, cls);
+    }
+
+private:
+    // ---- liveness
+
+    std::vector<Interval> live_intervals() {
+        const size_t n = kernel_.registers.size();
+        std::vector<RegSet> use(blocks_.size(), RegSet(n)), def(blocks_.size(), RegSet(n)), in(blocks_.size(), RegSet(n)), out(blocks_.size(), RegSet(n));
+        for (size_t b = 0; b < blocks_.size(); b++)
+            for (const OpGroup &packet : blocks_[b].packets) {
+                for (const Op &op : packet)
+                    for (Reg r : reads_of(op))
+                        if (!def[b][r.id]) use[b][r.id] = true;
+                for (const Op &op : packet)
+                    if (op.dst.defined()) def[b][op.dst.id] = true;
+            }
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t b = blocks_.size(); b-- > 0;) {
+                RegSet live(n);
+                auto join = [&](size_t successor) {
+                    if (successor >= blocks_.size()) return;
+                    for (size_t r = 0; r < n; r++)
+                        if (in[successor][r]) live[r] = true;
+                };
+                const Terminator &end = blocks_[b].end;
+                if (end.kind != Terminator::Halt) join(b + 1);
+                if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) join(static_cast<size_t>(end.target));
+                RegSet before = live;
+                for (size_t r = 0; r < n; r++) before[r] = use[b][r] || (live[r] && !def[b][r]);
+                if (live != out[b] || before != in[b]) {
+                    out[b] = std::move(live);
+                    in[b] = std::move(before);
+                    changed = true;
+                }
+            }
+        }
+        std::vector<Interval> intervals(n);
+        std::vector<bool> seen(n);
+        auto touch = [&](int32_t r, int packet) {
+            if (!seen[r]) {
+                intervals[r] = {Reg{r}, packet, packet};
+                seen[r] = true;
+            }
+            intervals[r].first = std::min(intervals[r].first, packet);
+            intervals[r].last = std::max(intervals[r].last, packet);
+        };
+        int position = 0;
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            const int start = position, end = position + static_cast<int>(blocks_[b].packets.size()) - 1;
+            for (size_t r = 0; r < n; r++) {
+                if (in[b][r]) touch(static_cast<int32_t>(r), start);
+                if (out[b][r]) touch(static_cast<int32_t>(r), std::max(start, end));
+            }
+            for (const OpGroup &packet : blocks_[b].packets) {
+                for (const Op &op : packet) {
+                    for (Reg r : reads_of(op)) touch(r.id, position);
+                    if (op.dst.defined()) touch(op.dst.id, position);
+                }
+                position++;
+            }
+        }
+        std::vector<Interval> result;
+        for (size_t r = all_lanes.id + 1; r < n; r++)
+            if (seen[r]) result.push_back(intervals[r]);
+        return result;
+    }
+
+    // ---- banks
+
+    // Operands of one operation, and as far as possible operations of different kinds, read different banks.
+    void choose_vector_banks() {
+        const int banks = static_cast<int>(machine_.regs.vector_banks);
+        if (!machine_.timed() || banks < 2) return;
+        (void)banks;
+    }
+
+    // ---- assignment
+
+    void scan(const std::vector<Interval> &intervals, RegisterClass cls) {
+        const int count = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar : cls == RegisterClass::Vector ? machine_.regs.vector : machine_.regs.mask);
+        const int banks = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar_banks : cls == RegisterClass::Vector ? machine_.regs.vector_banks : machine_.regs.mask_banks);
+        std::vector<std::set<int>> free(banks);
+        for (int r = 1; r < count; r++) free[r % banks].insert(r);
+        std::multimap<int, int> active;   // last packet -> register
+        int most = 0;
+        for (const Interval &interval : intervals) {
+            RegInfo &reg = kernel_.registers[interval.reg.id];
+            if (reg.cls != cls) continue;
+            while (!active.empty() && active.begin()->first < interval.first) {
+                free[active.begin()->second % banks].insert(active.begin()->second);
+                active.erase(active.begin());
+            }
+            int bank = reg.bank;
+            if (bank < 0 || free[bank].empty()) {
+                bank = 0;
+                for (int b = 1; b < banks; b++)
+                    if (free[b].size() > free[bank].size()) bank = b;
+            }
+            if (free[bank].empty())
+                throw Error(fmt::format("cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
+                                        cls == RegisterClass::Scalar ? "scalar" : cls == RegisterClass::Vector ? "vector" : "mask"));
+            const int number = *free[bank].begin();
+            free[bank].erase(free[bank].begin());
+            reg.physical = static_cast<int16_t>(number);
+            active.emplace(interval.last, number);
+            most = std::max(most, static_cast<int>(active.size()));
+        }
+    }
+
+    Kernel &kernel_;
+    const Machine &machine_;
+    Blocks &blocks_;
+};
+
+}  // namespace
+
+void allocate(Kernel &kernel, Blocks &blocks) { Allocator(kernel, blocks).run(); }
+
+}  // namespace atalla::codegen

@@ -1,0 +1,136 @@
+#include <set>
+
+#include <fmt/format.h>
+
+#include "codegen/passes.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+class Flatten {
+public:
+    explicit Flatten(Kernel &kernel) : kernel_(kernel) {}
+
+    Blocks run() {
+        open("entry");
+        load_tensor_addresses();
+        visit(kernel_.body);
+        blocks_.back().end.kind = Terminator::Halt;
+        load_constants();
+        return std::move(blocks_);
+    }
+
+private:
+    void open(const std::string &label) {
+        blocks_.push_back({label, {}, {}, {}, {}});
+    }
+
+    void load_tensor_addresses() {
+        // Words of the parameter block in argument order; their place is given when the program is emitted.
+        for (size_t i = 0; i < kernel_.tensors.size(); i++) {
+            Op op;
+            op.opcode = Opcode::lw_s;
+            op.dst = kernel_.tensors[i].base;
+            op.src = {zero_scalar};
+            op.imm = kernel_.parameter_block + static_cast<int32_t>(4 * i);
+            blocks_.back().ops.push_back(op);
+        }
+    }
+
+    // Constants are made once, at the start. Plus and minus one serve packing: delays, and the -0 of deferred sums.
+    void load_constants() {
+        std::set<Reg> used = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
+        for (const Block &block : blocks_) {
+            for (const Op &op : block.ops)
+                for (Reg r : op.src)
+                    if (r.defined()) used.insert(r);
+            for (Reg r : {block.end.index, block.end.limit})
+                if (r.defined()) used.insert(r);
+        }
+        std::vector<Op> ops;
+        for (Reg r : used) {
+            const RegInfo &reg = kernel_.registers[r.id];
+            if (!reg.constant || r.id <= all_lanes.id) continue;
+            const int32_t value = *reg.constant;
+            Op op;
+            op.opcode = Opcode::addi_s;
+            op.dst = r;
+            op.src = {zero_scalar};
+            op.imm = value;
+            if (value < -2048 || value > 2047) {
+                op.opcode = Opcode::lui_s;
+                op.src = {};
+                op.imm = value >> 7;
+                const int32_t low = value & 127;
+                if (low != 0) {
+                    op.dst = kernel_.scalar("upper");
+                    ops.push_back(op);
+                    Op add;
+                    add.opcode = Opcode::addi_s;
+                    add.dst = r;
+                    add.src = {op.dst};
+                    add.imm = low;
+                    op = add;
+                }
+            }
+            ops.push_back(op);
+        }
+        blocks_[0].ops.insert(blocks_[0].ops.begin(), ops.begin(), ops.end());
+    }
+
+    void visit(const Body &body) {
+        for (const Node &node : body) {
+            if (node.op) {
+                blocks_.back().ops.push_back(*node.op);
+            } else if (node.loop) {
+                const Loop &loop = *node.loop;
+                const Reg index = kernel_.loops[loop.id].index;
+                Op reset;
+                reset.opcode = Opcode::addi_s;
+                reset.dst = index;
+                reset.src = {zero_scalar};
+                blocks_.back().ops.push_back(reset);
+                open(loop.name);
+                const int target = static_cast<int>(blocks_.size()) - 1;
+                visit(loop.body);
+                blocks_.back().end = {Terminator::Loop, index, kernel_.constant(static_cast<int32_t>(loop.extent - 1)), target};
+                open("after " + loop.name);
+            } else if (node.branch) {
+                const size_t from = blocks_.size() - 1;
+                blocks_[from].end = {Terminator::Skip, node.branch->condition, {}, -1};
+                open("if");
+                visit(node.branch->body);
+                open("endif");
+                blocks_[from].end.target = static_cast<int>(blocks_.size()) - 1;
+            }
+        }
+    }
+
+    Kernel &kernel_;
+    Blocks blocks_;
+};
+
+}  // namespace
+
+Blocks make_blocks(Kernel &kernel) { return Flatten(kernel).run(); }
+
+std::string to_string(const Kernel &kernel, const Blocks &blocks) {
+    std::string out;
+    for (size_t b = 0; b < blocks.size(); b++) {
+        const Block &block = blocks[b];
+        out += fmt::format("block {} {}: {} operations, {} packets\n", b, block.label, block.ops.size(), block.packets.size());
+        if (block.packets.empty())
+            for (const Op &op : block.ops) out += "  " + to_string(kernel, op) + "\n";
+        for (const OpGroup &packet : block.packets) {
+            out += "  {";
+            for (size_t i = 0; i < packet.size(); i++) out += (i ? " ; " : " ") + to_string(kernel, packet[i]);
+            out += " }\n";
+        }
+        if (block.end.kind == Terminator::Loop) out += fmt::format("  loop to block {}\n", block.end.target);
+        if (block.end.kind == Terminator::Skip) out += fmt::format("  skip to block {}\n", block.end.target);
+    }
+    return out;
+}
+
+}  // namespace atalla::codegen

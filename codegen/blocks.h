@@ -1,0 +1,34 @@
+// Basic blocks of kernel operations, before and after they are packed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+
+namespace atalla::codegen {
+
+// How a block ends. Loop: back to the start of `target` while the index is below the last; Skip: to `target` if the
+// condition is zero; Next: falls through; Halt.
+struct Terminator {
+    enum Kind { Next, Loop, Skip, Halt } kind = Next;
+    Reg index, limit;    // Loop: index < limit goes back, and the index grows by one; Skip: index is the condition
+    int target = -1;     // block
+};
+
+using OpGroup = std::vector<Op>;   // one packet, at most four operations
+
+struct Block {
+    std::string label;
+    std::vector<Op> ops;
+    Terminator end;
+    // Operations of the end of an iteration that run at the start of the next one and once more after the loop.
+    std::vector<Op> deferred;
+    std::vector<OpGroup> packets;   // once packed, the terminator's own packets not included
+};
+
+using Blocks = std::vector<Block>;
+
+std::string to_string(const Kernel &kernel, const Blocks &blocks);
+
+}  // namespace atalla::codegen

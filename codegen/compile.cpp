@@ -1,0 +1,81 @@
+#include "codegen/compile.h"
+
+#include <chrono>
+
+#include "codegen/match.h"
+#include "codegen/passes.h"
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// Halide reports through one global object; warnings about idioms that we use on purpose are not for our users.
+class QuietReporter : public Halide::CompileTimeErrorReporter {
+public:
+    void warning(const char *) override {}
+    void error(const char *message) override { throw Error(std::string("Halide refuses the schedule: ") + message); }
+};
+
+void install_reporter() {
+    static QuietReporter reporter;
+    static const bool installed = (Halide::set_custom_compile_time_error_reporter(&reporter), true);
+    (void)installed;
+}
+
+const Halide::Target &lowering_target() {
+    static const Halide::Target target("x86-64-linux-no_asserts-no_bounds_query-no_runtime");
+    return target;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+const std::vector<std::string> &pass_names() {
+    static const std::vector<std::string> names = {"lower", "match", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
+    return names;
+}
+
+CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
+                       const CompileOptions &options) {
+    install_reporter();
+    const auto dump = [&](const std::string &pass, const auto &text) {
+        if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
+    };
+    CompiledKernel result;
+    const auto start = std::chrono::steady_clock::now();
+    const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
+    const Halide::Internal::LoweredFunc function = module.functions().front();
+    result.lower_seconds = seconds_since(start);
+    dump("lower", [&] {
+        std::ostringstream text;
+        text << function.body;
+        return text.str();
+    });
+
+    const auto generate_start = std::chrono::steady_clock::now();
+    Kernel kernel = match(function, machine, options.optimize);
+    kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
+    dump("match", [&] { return to_string(kernel); });
+    place(kernel, options.pads);
+    dump("place", [&] { return to_string(kernel); });
+    overlap(kernel, options.optimize);
+    dump("overlap", [&] { return to_string(kernel); });
+    lower_addresses(kernel, options.optimize);
+    dump("addresses", [&] { return to_string(kernel); });
+    Blocks blocks = make_blocks(kernel);
+    dump("blocks", [&] { return to_string(kernel, blocks); });
+    pack(kernel, blocks, options.optimize);
+    dump("pack", [&] { return to_string(kernel, blocks); });
+    allocate(kernel, blocks);
+    dump("allocate", [&] { return to_string(kernel, blocks); });
+    result.program = emit(kernel, blocks);
+    for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
+    result.generate_seconds = seconds_since(generate_start);
+    return result;
+}
+
+}  // namespace atalla::codegen

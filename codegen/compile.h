@@ -1,0 +1,38 @@
+// Compiles a scheduled Halide pipeline to an Atalla program.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+#include "isa/machine.h"
+#include "isa/program.h"
+
+namespace atalla::codegen {
+
+struct CompileOptions {
+    bool optimize = true;          // off: one operation a packet, every copy waited for: the reference
+    std::map<std::string, int> pads;   // most pads that an allocation's rows go round, by Func name
+    std::string dump_after;        // name of a pass, or "all"
+    std::function<void(const std::string &pass, const std::string &text)> dump;
+    uint32_t parameter_block = 0x3C;   // byte address of the tensors' addresses, one word each, in argument order
+};
+
+// Parameter words: inputs in the order of `arguments`, then the outputs.
+struct CompiledKernel {
+    Program program;
+    std::vector<std::string> tensors;      // names in the order of the parameter words
+    double lower_seconds = 0, generate_seconds = 0;
+};
+
+// Lowers and generates. Throws Error with the statement and the reason for what does not match.
+CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
+                       const CompileOptions &options = {});
+
+// The passes in order, by the names that --dump-after takes.
+const std::vector<std::string> &pass_names();
+
+}  // namespace atalla::codegen

@@ -1,0 +1,175 @@
+#include "codegen/dependence.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace atalla::codegen {
+
+namespace {
+
+// A pad write waits behind those queued before it; the distance that is safe for a read of the same row, and the other way round.
+constexpr int store_to_load = 24, load_to_store = 24;
+constexpr int transfer_setup = 40, transfer_row = 3;
+
+bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
+bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
+
+bool may_alias(const PadAccess &a, const PadAccess &b) {
+    if (a.allocation != b.allocation) return false;
+    return a.slot != b.slot || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
+}
+
+class Builder {
+public:
+    Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop) : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop) {}
+
+    std::vector<Edge> run() {
+        for (int iteration = 0; iteration < (loop_ >= 0 ? 2 : 1); iteration++)
+            for (int i = 0; i < static_cast<int>(ops_.size()); i++) visit(i, iteration);
+        return std::move(edges_);
+    }
+
+private:
+    struct Site {
+        int op = 0, iteration = 0;
+    };
+
+    void edge(Site from, int to, int iteration, int latency, bool hard = false) {
+        // An edge inside the second round repeats one of the first.
+        if (iteration == 1 && from.iteration == 1) return;
+        const int distance = iteration - from.iteration;
+        edges_.push_back({from.op, to, latency, distance, hard});
+    }
+
+    void visit(int i, int iteration) {
+        const Op &op = ops_[i];
+        registers(op, i, iteration);
+        array(op, i, iteration);
+        memory(op, i, iteration);
+    }
+
+    void registers(const Op &op, int i, int iteration) {
+        for (Reg r : reads_of(op)) {
+            if (r.id <= all_lanes.id) continue;
+            if (const auto w = writer_.find(r.id); w != writer_.end()) edge(w->second, i, iteration, result_latency(machine_, ops_[w->second.op].opcode));
+            readers_[r.id].push_back({i, iteration});
+        }
+        if (!op.dst.defined() || op.dst.id <= all_lanes.id) return;
+        for (Site reader : readers_[op.dst.id])
+            if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
+        if (const auto w = writer_.find(op.dst.id); w != writer_.end())
+            edge(w->second, i, iteration, is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op]) : result_latency(machine_, ops_[w->second.op].opcode));
+        writer_[op.dst.id] = {i, iteration};
+        readers_[op.dst.id].clear();
+    }
+
+    int transfer_latency(const Op &op) const { return machine_.timed() ? result_latency(machine_, op.opcode) : 1; }
+
+    void array(const Op &op, int i, int iteration) {
+        if (op.opcode == Opcode::gemm_vv) {
+            if (push_) edge(*push_, i, iteration, 1);
+            rows_.push_back({i, iteration});
+        } else if (op.opcode == Opcode::lw_vi) {
+            const int spacing = machine_.timed() ? static_cast<int>(machine_.sa.switch_spacing) : 1;
+            for (Site row : rows_) edge(row, i, iteration, std::max(1, spacing), spacing > 1);
+            rows_.clear();
+            if (push_) edge(*push_, i, iteration, 1);
+            push_ = Site{i, iteration};
+        }
+    }
+
+    void memory(const Op &op, int i, int iteration) {
+        if (is_pad_access(op) && op.access) {
+            const bool store = op.opcode == Opcode::vreg_st;
+            for (const auto &[site, other] : accesses_[op.access->allocation]) {
+                const Op &before = ops_[site.op];
+                const bool other_store = before.opcode == Opcode::vreg_st;
+                if (!store && !other_store) continue;
+                if (!may_alias(*other, *op.access)) continue;
+                // A row that moves with this loop is another one in the next iteration.
+                if (iteration != site.iteration && moves(*op.access)) continue;
+                const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
+                edge(site, i, iteration, latency, machine_.timed() && store != other_store);
+            }
+            accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
+            if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
+        }
+        if (op.orders < 0) return;
+        if (op.fence) {
+            for (const auto &[site, other] : accesses_[op.orders])
+                if (ops_[site.op].opcode == Opcode::vreg_st) edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
+            barrier_[op.orders] = {i, iteration};
+        } else if (is_transfer(op)) {
+            for (const auto &[site, other] : accesses_[op.orders]) {
+                // A transfer ahead goes to the slot that accesses before the change of slots used.
+                const auto changed = writer_.find(other->slot.id);
+                const bool before_change = changed != writer_.end() && changed->second.iteration == site.iteration && changed->second.op > site.op;
+                if (!op.ahead) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
+                else if (before_change) edge(site, i, iteration, 1);
+            }
+            if (op.opcode == Opcode::scpad_st)
+                if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
+            if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
+                edge(last->second, i, iteration, 1);
+            engine_[op.pad] = {i, iteration};
+        } else {
+            barrier_[op.orders] = {i, iteration};
+        }
+    }
+
+    bool moves(const PadAccess &access) const {
+        return std::any_of(access.row.terms.begin(), access.row.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop_; });
+    }
+
+    const Kernel &kernel_;
+    const Machine &machine_;
+    const std::vector<Op> &ops_;
+    int loop_;   // the loop that the block is the body of, -1: none
+    std::vector<Edge> edges_;
+    std::unordered_map<int32_t, Site> writer_;
+    std::unordered_map<int32_t, std::vector<Site>> readers_;
+    std::vector<Site> rows_;
+    std::optional<Site> push_;
+    std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
+    std::map<int, Site> barrier_, engine_;
+};
+
+}  // namespace
+
+std::vector<Reg> reads_of(const Op &op) {
+    std::vector<Reg> reads;
+    for (Reg r : op.src)
+        if (r.defined()) reads.push_back(r);
+    if (op.mask.defined()) reads.push_back(op.mask);
+    if (op.keeps_dst) reads.push_back(op.dst);
+    return reads;
+}
+
+int result_latency(const Machine &machine, Opcode op) {
+    if (!machine.timed()) return 1;
+    const auto after = [&](int64_t latency) { return static_cast<int>(latency + 1 + machine.wb.offer_to_use); };
+    switch (info(op).unit) {
+    case Unit::Ex1: return after(machine.ex1.L);
+    case Unit::Ex2:
+        if (op == Opcode::rcp_bf || op == Opcode::sqrt_bf) return after(machine.ex2.rcp_sqrt_L);
+        if (op == Opcode::mv_stm || op == Opcode::bfts_s || op == Opcode::stbf_s) return after(machine.ex2.conv_L);
+        return after(machine.ex2.divmod_L);
+    case Unit::Ex3: return after(machine.ex3.L);
+    case Unit::Ex4: return after(machine.ex4.L);
+    case Unit::Ex5: return after(machine.ex5.load_hit + machine.dcache.miss_clean);
+    case Unit::Alu: return after(op == Opcode::add_vv || op == Opcode::sub_vv || op == Opcode::add_vs || op == Opcode::sub_vs ? machine.vec.add_L : machine.vec.cmp_L);
+    case Unit::Mul: return after(machine.vec.mul_L);
+    case Unit::Exp: return after(machine.vec.exp_L);
+    case Unit::Reduce: return after(machine.vec.reduce_L);
+    case Unit::Array: return op == Opcode::gemm_vv ? after(machine.sa.L) : 1;
+    case Unit::MoveToScalar: return after(machine.vec.mov_to_scalar_L);
+    case Unit::Vlsu: return static_cast<int>(machine.vlsu.present + machine.pad.read_L + machine.vlsu.load_extra + machine.wb.offer_to_use);
+    case Unit::Sdma: return transfer_setup + transfer_row * static_cast<int>(machine.sdma.max_rows);
+    default: return 1;
+    }
+}
+
+std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop) { return Builder(kernel, ops, loop).run(); }
+
+}  // namespace atalla::codegen

@@ -1,0 +1,27 @@
+// What must stay in which order inside a block, and by how many cycles.
+#pragma once
+
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+
+namespace atalla::codegen {
+
+struct Edge {
+    int from = 0, to = 0;
+    int latency = 0;     // cycles between the issues
+    int distance = 0;    // iterations of the loop between them
+    bool hard = false;   // nothing in the hardware makes the second one wait
+};
+
+// Cycles from the issue of an operation to the issue of one that reads its result.
+int result_latency(const Machine &machine, Opcode op);
+
+// Dependences among the operations of a block; `loop` is the loop that the block is the whole body of (then
+// also those into the next iteration), or -1.
+std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop);
+
+// Every register an operation reads (the old destination of a masked operation included).
+std::vector<Reg> reads_of(const Op &op);
+
+}  // namespace atalla::codegen

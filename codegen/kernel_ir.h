@@ -1,0 +1,205 @@
+// The kernel IR: machine operations on virtual registers inside a tree of counted loops, with pad accesses and copies still
+// symbolic. Every pass of the code generator reads and writes this form.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+#include "isa/instruction.h"
+#include "isa/machine.h"
+#include "isa/program.h"
+
+namespace atalla::codegen {
+
+// A virtual register: an index into Kernel::registers, or none.
+struct Reg {
+    int32_t id = -1;
+    bool defined() const { return id >= 0; }
+    bool operator==(const Reg &) const = default;
+    auto operator<=>(const Reg &) const = default;
+};
+
+struct RegInfo {
+    RegisterClass cls = RegisterClass::Scalar;
+    std::string name;
+    std::optional<int32_t> constant;   // a scalar that holds this value from the start of the kernel on
+    int8_t bank = -1;                  // wanted bank, -1: any
+    int16_t physical = -1;             // assigned register number, -1: not yet
+};
+
+// The virtual registers of the hard-wired ones; the first three of every kernel.
+constexpr Reg zero_scalar{0}, zero_vector{1}, all_lanes{2};
+
+// An index of a lowered access: constant + sum of coefficient * atom. An atom is a loop variable or a non-linear
+// expression of loop variables (`no % 2`, `min(no*32, 38)`), interned in Kernel::atoms.
+struct LinearForm {
+    int64_t constant = 0;
+    std::map<int, int64_t> terms;   // atom -> coefficient, none of them 0
+
+    bool is_constant() const { return terms.empty(); }
+    LinearForm &operator+=(const LinearForm &other);
+    LinearForm scaled(int64_t factor) const;
+    // Exact division; false if a term or the constant does not divide.
+    bool divide(int64_t divisor);
+    bool operator==(const LinearForm &) const = default;
+    auto operator<=>(const LinearForm &) const = default;
+};
+
+struct Atom {
+    Halide::Expr expr;    // over variables that are loop names
+    std::string text;     // canonical print, the interning key
+    int loop = -1;        // the innermost loop it depends on
+    bool is_loop = false; // expr is that loop's variable itself
+};
+
+// A Halide allocation in the pads. Rows of 32 elements; row r lives in pad `pads[r % pads.size()]`, row
+// base_row + r / pads.size() of it.
+struct Allocation {
+    std::string name;
+    int64_t rows = 0;
+    int interleave = 1;        // number of pads its rows go round
+    std::vector<int> pads;
+    int64_t base_row = -1;
+};
+
+// A tensor in DRAM: its address comes from the parameter block.
+struct Tensor {
+    std::string name;
+    std::vector<int64_t> extents;    // innermost first
+    bool output = false;
+    Reg base;                        // holds the byte address
+};
+
+// A row of an allocation that a vreg.* touches.
+struct PadAccess {
+    int allocation = -1;
+    LinearForm row;
+    Reg slot;              // byte address of the ring slot, where that is a register
+    bool operator==(const PadAccess &) const = default;
+};
+
+struct Op {
+    Opcode opcode = Opcode::nop_s;
+    Reg dst;                       // result; for scpad.* the base register it keeps busy
+    std::array<Reg, 3> src{};      // in the order the instruction names them; stores: rs1, rs2, stored register
+    Reg mask;                      // lane operations; none means all lanes
+    bool keeps_dst = false;        // masked: lanes that are off keep the old dst, so dst is also an input
+    int32_t imm = 0;
+    uint8_t aux = 0;
+    std::optional<PadAccess> access;   // vreg.* before addresses are lowered, and for dependences afterwards
+    int32_t pad = -1;                  // vreg.*, scpad.*: the pad, once placed
+    int32_t source = -1;               // index into Kernel::sources
+    bool ahead = false;                // a transfer for another ring slot than the one this iteration computes on
+    // dst = value + src[0] + src[1] (those that are defined), before addresses are lowered. Atoms of `value` read loop
+    // variables from `loop_values` where it has them.
+    std::optional<LinearForm> value;
+    std::map<int, Reg> loop_values;
+    // Waits (or.s x0, ...) and fences: the allocation whose accesses may not move across.
+    int32_t orders = -1;
+    bool fence = false;                // the stores before it must have landed
+};
+
+// Part of a copy with constant strides: `cols` contiguous elements (at most 32) for every point of the dimensions.
+struct Box {
+    struct Dim {
+        int64_t extent = 1, row_stride = 0, mem_stride = 0;   // rows of the allocation; elements of the tensor
+    };
+    int64_t row = 0, mem = 0;     // relative to the copy's base forms
+    int cols = 0;
+    std::vector<Dim> dims;
+};
+
+// One DMA tile: rows x cols elements. Offsets are relative to the copy's base forms.
+struct Tile {
+    int pad = 0;
+    int64_t row = 0;           // row inside the pad, relative to the allocation's base row
+    int64_t mem = 0;           // element offset in the tensor
+    int rows = 0, cols = 0;
+    int64_t pitch = 0;         // elements between rows in memory
+    bool operator==(const Tile &) const = default;
+};
+
+// A copy between a tensor and an allocation.
+struct Copy {
+    bool load = true;                 // DRAM -> pads
+    int tensor = -1, allocation = -1;
+    LinearForm pad_row, mem;          // what depends on enclosing loops (rows; elements)
+    std::vector<Box> boxes;           // from the matcher
+    std::vector<Tile> tiles;          // once placed, in issue order
+    int32_t source = -1;
+};
+
+struct Node;
+using Body = std::vector<Node>;
+
+struct Loop {
+    int id = -1;
+    int64_t extent = 0;     // iterations, at least 1
+    int64_t begin = 0;      // first value of the variable (after peeling)
+    std::string name;       // Halide's loop name
+    Body body;
+};
+
+// Body runs when `condition` is not zero.
+struct If {
+    Reg condition;
+    Body body;
+};
+
+struct Node {
+    std::optional<Op> op;
+    std::unique_ptr<Loop> loop;
+    std::unique_ptr<Copy> copy;
+    std::unique_ptr<If> branch;
+
+    Node() = default;
+    Node(Op o) : op(std::move(o)) {}
+    Node(Loop l) : loop(std::make_unique<Loop>(std::move(l))) {}
+    Node(Copy c) : copy(std::make_unique<Copy>(std::move(c))) {}
+    Node(If i) : branch(std::make_unique<If>(std::move(i))) {}
+};
+
+struct LoopInfo {
+    std::string name;
+    int64_t extent = 0;
+    int parent = -1;      // enclosing loop, -1: none
+    Reg index;            // holds the variable while the loop runs (0 .. extent-1)
+};
+
+struct Kernel {
+    const Machine *machine = nullptr;
+    std::vector<RegInfo> registers;
+    std::vector<Atom> atoms;
+    std::vector<LoopInfo> loops;
+    std::vector<Allocation> allocations;
+    std::vector<Tensor> tensors;
+    std::vector<SourceLocation> sources;
+    int32_t parameter_block = 0x3C;   // byte address of the words that hold the tensors' addresses
+    Body body;
+
+    Kernel();
+    Reg new_register(RegisterClass cls, std::string name);
+    Reg scalar(std::string name) { return new_register(RegisterClass::Scalar, std::move(name)); }
+    Reg vector(std::string name) { return new_register(RegisterClass::Vector, std::move(name)); }
+    // The register that holds an integer constant (shared; 0 is the hard-wired one). Copies of one constant are for reading it
+    // in another register bank.
+    Reg constant(int32_t value, int copy = 0);
+    RegisterClass cls(Reg r) const { return registers[r.id].cls; }
+
+private:
+    std::map<std::pair<int32_t, int>, Reg> constants_;
+};
+
+// Text of a kernel, for --dump-after and the golden tests.
+std::string to_string(const Kernel &kernel);
+std::string to_string(const Kernel &kernel, const Op &op);
+std::string to_string(const Kernel &kernel, const LinearForm &form);
+
+}  // namespace atalla::codegen

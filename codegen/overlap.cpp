@@ -1,0 +1,543 @@
+// Transfers ahead of and behind the computation. The hardware orders a transfer and the code that uses its data only through
+// the base register that it keeps busy; everything here is about which register is waited for where.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/passes.h"
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// Tiles of a copy as groups whose places grow by constant steps from group to group.
+struct Run {
+    std::vector<Tile> group;
+    int64_t count = 1, row_step = 0, mem_step = 0;
+};
+
+bool same_shape(const Tile &a, const Tile &b) {
+    return a.pad == b.pad && a.rows == b.rows && a.cols == b.cols && a.pitch == b.pitch;
+}
+
+Run longest_run(const std::vector<Tile> &tiles, size_t first, size_t period) {
+    Run run;
+    run.group.assign(tiles.begin() + first, tiles.begin() + first + period);
+    for (size_t at = first + period; at + period <= tiles.size(); at += period) {
+        const int64_t row_step = tiles[at].row - tiles[at - period].row, mem_step = tiles[at].mem - tiles[at - period].mem;
+        if (run.count > 1 && (row_step != run.row_step || mem_step != run.mem_step)) break;
+        bool fits = true;
+        for (size_t i = 0; i < period && fits; i++) {
+            const Tile &now = tiles[at + i], &before = tiles[at + i - period];
+            fits = same_shape(now, before) && now.row - before.row == row_step && now.mem - before.mem == mem_step;
+        }
+        if (!fits) break;
+        run.row_step = row_step;
+        run.mem_step = mem_step;
+        run.count++;
+    }
+    return run;
+}
+
+std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
+    constexpr size_t longest_period = 16;
+    std::vector<Run> runs;
+    for (size_t first = 0; first < tiles.size();) {
+        Run best = longest_run(tiles, first, 1);
+        for (size_t period = 2; period <= longest_period && first + period <= tiles.size(); period++) {
+            Run run = longest_run(tiles, first, period);
+            if (run.count > 1 && run.count * run.group.size() > best.count * best.group.size()) best = std::move(run);
+        }
+        first += best.count * best.group.size();
+        runs.push_back(std::move(best));
+    }
+    return runs;
+}
+
+// The registers of one run's transfers.
+struct Channel {
+    const Copy *copy = nullptr;
+    Run run;
+    std::vector<Reg> pad, mem, control;   // one of each for every tile of the group
+};
+
+class Overlap {
+public:
+    Overlap(Kernel &kernel, bool ahead) : kernel_(kernel), ahead_(ahead) {}
+
+    void run() {
+        find_rings(kernel_.body, 0);
+        Body before, after;
+        Body body = rewrite(std::move(kernel_.body), -1, before, after);
+        kernel_.body = std::move(body);
+    }
+
+private:
+    struct Ring {
+        int atom = -1, loop = -1;
+        int64_t rows = 0;
+        bool usable = true;
+        Reg current;    // byte address (in the pads) of the slot this iteration computes on
+    };
+
+    struct Channels {
+        std::vector<Channel> list;
+        Reg pending, memory, slot;   // a result waits; its address; its slot (where that is not the current one)
+    };
+
+    // ---- rings
+
+    void note_ring(int allocation, const LinearForm &row) {
+        Ring found;
+        for (auto [atom, coefficient] : row.terms) {
+            const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
+            if (mod == nullptr || mod->a.as<Halide::Internal::Variable>() == nullptr) continue;
+            const auto *count = mod->b.as<Halide::Internal::IntImm>();
+            if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, {}};
+        }
+        auto [it, inserted] = rings_.try_emplace(allocation, found);
+        if (!inserted && (it->second.atom != found.atom || it->second.rows != found.rows)) it->second.usable = false;
+        if (found.atom < 0) it->second.usable = false;
+    }
+
+    // What runs before all loops (fills of every slot) names slots by number.
+    void find_rings(const Body &body, int depth) {
+        for (const Node &node : body) {
+            if (node.op && node.op->access && depth > 0) note_ring(node.op->access->allocation, node.op->access->row);
+            if (node.copy) note_ring(node.copy->allocation, node.copy->pad_row);
+            if (node.loop) find_rings(node.loop->body, depth + 1);
+        }
+    }
+
+    Ring *ring_of(int allocation) {
+        const auto it = rings_.find(allocation);
+        return ahead_ && it != rings_.end() && it->second.usable ? &it->second : nullptr;
+    }
+
+    Reg slot(int allocation) {
+        Ring &ring = rings_.at(allocation);
+        if (!ring.current.defined()) ring.current = kernel_.scalar(kernel_.allocations[allocation].name + "_slot");
+        return ring.current;
+    }
+
+    int64_t slot_bytes(int allocation) const {
+        const Ring &ring = rings_.at(allocation);
+        return ring.rows / kernel_.allocations[allocation].interleave * kernel_.machine->pad.row_bytes;
+    }
+
+    // Accesses to a ring go through its slot register instead of `loop % 2`.
+    void use_slots(Body &body) {
+        for (Node &node : body) {
+            if (node.op && node.op->access)
+                if (const Ring *ring = ring_of(node.op->access->allocation)) {
+                    node.op->access->row.terms.erase(ring->atom);
+                    node.op->access->slot = slot(node.op->access->allocation);
+                }
+            if (node.loop) use_slots(node.loop->body);
+        }
+    }
+
+    // ---- pieces of code
+
+    static Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus = {}) {
+        Op op;
+        op.opcode = Opcode::addi_s;
+        op.dst = dst;
+        op.value = std::move(value);
+        op.src = plus;
+        return op;
+    }
+    static Op binary(Opcode opcode, Reg dst, Reg a, Reg b) {
+        Op op;
+        op.opcode = opcode;
+        op.dst = dst;
+        op.src = {a, b};
+        return op;
+    }
+
+    int64_t first_byte(int allocation) const { return kernel_.allocations[allocation].base_row * kernel_.machine->pad.row_bytes; }
+    // current -> the other slot: both are linear in one sum.
+    Op other_slot(int allocation, Reg dst, Reg from) {
+        return binary(Opcode::sub_s, dst, kernel_.constant(static_cast<int32_t>(2 * first_byte(allocation) + slot_bytes(allocation))), from);
+    }
+
+    // Bytes in a pad (relative to the ring slot of a ring, which is in a register) and bytes in memory.
+    LinearForm pad_bytes(const Copy &copy, const Tile &tile) const {
+        const Allocation &allocation = kernel_.allocations[copy.allocation];
+        LinearForm form = copy.pad_row;
+        const auto it = rings_.find(copy.allocation);
+        const bool ring = ahead_ && it != rings_.end() && it->second.usable;
+        if (ring) form.terms.erase(it->second.atom);
+        if (!form.divide(allocation.interleave))
+            throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
+        form.constant += (ring ? 0 : allocation.base_row) + tile.row;
+        return form.scaled(kernel_.machine->pad.row_bytes);
+    }
+    LinearForm mem_bytes(const Copy &copy, int64_t offset) const {
+        LinearForm form = copy.mem;
+        form.constant += offset;
+        return form.scaled(2);
+    }
+
+    int32_t control_word(const Tile &tile) const {
+        const uint32_t pitch = tile.rows == 1 ? tile.cols : tile.pitch;
+        return static_cast<int32_t>(uint32_t(tile.pad) << 30 | uint32_t(tile.rows - 1) << 25 | uint32_t(tile.cols - 1) << 20 | (pitch - 1));
+    }
+
+    Channel channel(const Copy &copy, const Run &run) {
+        Channel result{&copy, run, {}, {}, {}};
+        const std::string &name = kernel_.allocations[copy.allocation].name;
+        for (const Tile &tile : run.group) {
+            result.pad.push_back(kernel_.scalar(name + "_dma"));
+            result.mem.push_back(kernel_.scalar(name + "_mem"));
+            result.control.push_back(kernel_.constant(control_word(tile)));
+        }
+        return result;
+    }
+
+    Op transfer(const Channel &c, size_t i, bool ahead) const {
+        Op op;
+        op.opcode = c.copy->load ? Opcode::scpad_ld : Opcode::scpad_st;
+        op.dst = c.pad[i];
+        op.src = {c.pad[i], c.mem[i], c.control[i]};
+        op.pad = c.run.group[i].pad;
+        op.orders = c.copy->allocation;
+        op.ahead = ahead;
+        op.source = c.copy->source;
+        return op;
+    }
+
+    // Points a channel at its first group, or one step before it.
+    void aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
+        for (size_t i = 0; i < c.run.group.size(); i++) {
+            const Tile &tile = c.run.group[i];
+            const int64_t back = before_first ? 1 : 0;
+            Tile at = tile;
+            at.row -= back * c.run.row_step;
+            Op pad = value_op(c.pad[i], pad_bytes(*c.copy, at), {slot_register});
+            pad.loop_values = loop_values;
+            out.push_back(std::move(pad));
+            const int64_t offset = tile.mem - back * c.run.mem_step;
+            Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{offset * 2, {}}, {memory})
+                                      : value_op(c.mem[i], mem_bytes(*c.copy, offset), {kernel_.tensors[c.copy->tensor].base});
+            mem.loop_values = loop_values;
+            out.push_back(std::move(mem));
+        }
+    }
+    void step(const Channel &c, Body &out) const {
+        for (size_t i = 0; i < c.run.group.size(); i++) {
+            if (c.run.row_step != 0) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
+            if (c.run.mem_step != 0) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
+        }
+    }
+    void start_group(const Channel &c, bool ahead, Body &out) const {
+        for (size_t i = 0; i < c.run.group.size(); i++) out.push_back(transfer(c, i, ahead));
+    }
+    // Reads the base registers: what follows runs after the transfers.
+    void wait(const std::vector<Channel> &channels, Body &out) const {
+        for (const Channel &c : channels)
+            for (size_t i = 0; i < c.pad.size(); i += 2) {
+                Op op = binary(Opcode::or_s, zero_scalar, c.pad[i], i + 1 < c.pad.size() ? c.pad[i + 1] : zero_scalar);
+                op.orders = c.copy->allocation;
+                out.push_back(op);
+            }
+    }
+    Op fence(int allocation) const {
+        Op op;
+        op.orders = allocation;
+        op.fence = true;
+        return op;
+    }
+
+    // All groups of a run, one after the other (each waits for its own engine).
+    void start_all(const Channel &c, bool ahead, Body &out) {
+        if (c.run.count == 1) {
+            start_group(c, ahead, out);
+            return;
+        }
+        Loop loop;
+        loop.id = static_cast<int>(kernel_.loops.size());
+        loop.extent = c.run.count;
+        loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
+        kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+        start_group(c, ahead, loop.body);
+        step(c, loop.body);
+        out.push_back(std::move(loop));
+    }
+
+    void in_place(const Copy &copy, Body &out) {
+        std::vector<Channel> channels;
+        if (!copy.load) out.push_back(fence(copy.allocation));
+        for (const Run &run : split_runs(copy.tiles)) {
+            channels.push_back(channel(copy, run));
+            aim(channels.back(), false, Reg{}, Reg{}, {}, out);
+            start_all(channels.back(), false, out);
+            wait({channels.back()}, out);
+        }
+    }
+
+    // ---- the tree
+
+    // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten.
+    Body rewrite(Body body, int loop, Body &before, Body &after) {
+        Body out;
+        for (Node &node : body) {
+            if (node.copy) {
+                kept_.push_back(std::move(node.copy));
+                in_place(*kept_.back(), out);
+            } else if (node.loop) {
+                Body outer_before, outer_after;
+                Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
+                rewrite_loop(*node.loop, b, a);
+                if (loop < 0)
+                    for (Node &n : outer_before) out.push_back(std::move(n));
+                out.push_back(std::move(node));
+                if (loop < 0)
+                    for (Node &n : outer_after) out.push_back(std::move(n));
+            } else {
+                out.push_back(std::move(node));
+            }
+        }
+        return out;
+    }
+
+    static bool has_loop(const Body &body) {
+        return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
+    }
+
+    void rewrite_loop(Loop &loop, Body &before, Body &after) {
+        chain_.push_back(loop.id);
+        // Ring copies of this loop are taken out of its body; the rest is rewritten in place.
+        std::vector<const Copy *> loads, stores;
+        Body rest;
+        size_t last_loop = 0, store_at = 0;
+        for (Node &node : loop.body) {
+            const Ring *ring = node.copy ? ring_of(node.copy->allocation) : nullptr;
+            if (ring != nullptr && ring->loop == loop.id) {
+                kept_.push_back(std::move(node.copy));
+                if (kept_.back()->load) {
+                    loads.push_back(kept_.back().get());
+                } else {
+                    stores.push_back(kept_.back().get());
+                    store_at = rest.size();
+                }
+                continue;
+            }
+            if (node.loop) last_loop = rest.size();
+            rest.push_back(std::move(node));
+        }
+        if (loads.empty() && stores.empty()) {
+            loop.body = rewrite(std::move(rest), loop.id, before, after);
+            chain_.pop_back();
+            return;
+        }
+        const bool hot = has_loop(rest);
+        if (stores.size() > 1) throw Error("cannot generate code: one loop writes more than one ring-buffered result");
+        use_slots(rest);
+
+        // head | hot loop | tail, where the tail makes the result
+        const size_t hot_at = hot ? last_loop : rest.size();
+        Body head, tail, hot_body;
+        for (size_t i = 0; i < rest.size(); i++) (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
+        const bool rotate = hot && !stores.empty() && store_at > hot_at && !tail.empty() && can_rotate(tail);
+
+        Body body;
+        const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
+        // A rotated tail writes the current slot just before its result leaves; otherwise the slots have changed since.
+        const Reg made = stores.empty() ? Reg{} : rotate ? slot(stores[0]->allocation) : out_channels.slot;
+        if (rotate) {
+            wait(out_channels.list, body);
+            append_ops(tail, body);
+        }
+        for (const Copy *copy : loads) start_load(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
+        for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
+        if (!stores.empty()) {
+            if (!rotate) wait(out_channels.list, body);
+            issue_pending(*stores[0], out_channels, made, body);
+            if (rotate) note_result(*stores[0], out_channels, body);
+        }
+        for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
+        if (!rotate) {
+            for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
+            if (!stores.empty()) note_result(*stores[0], out_channels, body);
+        }
+        loop.body = std::move(body);
+        if (!stores.empty()) {
+            // The last result, once the nest is done.
+            if (rotate) {
+                wait(out_channels.list, after);
+                append_ops(tail, after);
+            }
+            after.push_back(fence(stores[0]->allocation));
+            start_store(out_channels, made, after);
+        }
+        chain_.pop_back();
+    }
+
+    // Operations that read and write nothing that depends on the loops can run an iteration later.
+    static bool can_rotate(const Body &tail) {
+        return std::all_of(tail.begin(), tail.end(), [](const Node &n) { return n.op && (!n.op->access || n.op->access->row.is_constant()); });
+    }
+    static void append_ops(const Body &ops, Body &out) {
+        for (const Node &n : ops) out.push_back(*n.op);
+    }
+
+    // ---- loads ahead
+
+    void start_load(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
+        const std::string &name = kernel_.allocations[copy.allocation].name;
+        const Reg current = slot(copy.allocation), next = kernel_.scalar(name + "_next");
+        std::map<int, Reg> at;   // indices of the iteration that is being loaded
+        for (int id : chain_) at[id] = kernel_.scalar(name + "_at");
+
+        std::vector<Channel> channels;
+        for (const Run &run : split_runs(copy.tiles)) channels.push_back(channel(copy, run));
+
+        // Before the nest: everything of the first iteration.
+        for (auto [id, reg] : at) before.push_back(value_op(reg, {0, {}}));
+        before.push_back(value_op(next, {first_byte(copy.allocation), {}}));
+        for (Channel &c : channels) {
+            aim(c, false, next, Reg{}, at, before);
+            start_all(c, false, before);
+        }
+        // In the body: wait, change slots, aim at the next iteration.
+        wait(channels, body);
+        body.push_back(value_op(current, {0, {}}, {next}));
+        body.push_back(other_slot(copy.allocation, next, current));
+        advance(at, body);
+        const int64_t hot_extent = hot != nullptr ? hot->extent : 0;
+        const bool innermost = hot != nullptr && !has_loop(hot->body);
+        for (size_t i = 0; i < channels.size(); i++) {
+            const Channel &c = channels[i];
+            if (i > 0 || hot == nullptr) {
+                aim(c, false, next, Reg{}, at, body);
+                start_all(c, true, body);
+            } else if (innermost) {
+                // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
+                const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;
+                aim(c, true, next, Reg{}, at, body);
+                issue_steps(c, at_once, body);
+                Body groups;
+                for (int64_t n = 0; n < per_iteration; n++) issue_step(c, groups);
+                hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
+            } else {
+                issue_between(c, at, next, loop, *hot, body);
+            }
+        }
+    }
+
+    void issue_step(const Channel &c, Body &out) const {
+        step(c, out);
+        start_group(c, true, out);
+    }
+    void issue_steps(const Channel &c, int64_t count, Body &out) {
+        if (count <= 2) {
+            for (int64_t i = 0; i < count; i++) issue_step(c, out);
+            return;
+        }
+        Loop loop;
+        loop.id = static_cast<int>(kernel_.loops.size());
+        loop.extent = count;
+        loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
+        kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+        issue_step(c, loop.body);
+        out.push_back(std::move(loop));
+    }
+
+    // The hot loop has loops of its own: groups go between them while any are left.
+    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, Loop &hot, Body &body) {
+        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
+        aim(c, true, next, Reg{}, at, body);
+        if (chain_.size() == 1) {
+            // Nothing follows the last iteration of the outermost loop.
+            const Reg more = kernel_.scalar("more");
+            body.push_back(binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
+            body.push_back(binary(Opcode::sub_s, more, zero_scalar, more));
+            body.push_back(binary(Opcode::and_s, left, more, kernel_.constant(static_cast<int32_t>(c.run.count))));
+        } else {
+            body.push_back(value_op(left, {c.run.count, {}}));
+        }
+        size_t at_node = hot.body.size();
+        for (size_t i = 0; i < hot.body.size(); i++)
+            if (hot.body[i].loop) at_node = i;
+        const int64_t per_iteration = (c.run.count + hot.extent - 1) / hot.extent;
+        std::vector<Node> issues;
+        for (int64_t n = 0; n < per_iteration; n++) {
+            If issue{left, {}};
+            issue_step(c, issue.body);
+            issue.body.push_back(value_op(left, {-1, {}}, {left}));
+            issues.push_back(Node(std::move(issue)));
+        }
+        hot.body.insert(hot.body.begin() + static_cast<std::ptrdiff_t>(at_node), std::make_move_iterator(issues.begin()),
+                        std::make_move_iterator(issues.end()));
+    }
+
+    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end.
+    void advance(const std::map<int, Reg> &at, Body &out) {
+        Reg carry = kernel_.constant(1);
+        for (size_t i = chain_.size(); i-- > 0;) {
+            const Reg index = at.at(chain_[i]), inside = kernel_.scalar("inside"), keep = kernel_.scalar("keep");
+            out.push_back(binary(Opcode::add_s, index, index, carry));
+            out.push_back(binary(Opcode::slt_s, inside, index, kernel_.constant(static_cast<int32_t>(kernel_.loops[chain_[i]].extent))));
+            out.push_back(binary(Opcode::sub_s, keep, zero_scalar, inside));
+            out.push_back(binary(Opcode::and_s, index, index, keep));
+            if (i > 0) {
+                carry = kernel_.scalar("carry");
+                out.push_back(binary(Opcode::xor_s, carry, inside, kernel_.constant(1)));
+            }
+        }
+    }
+
+    // ---- results behind
+
+    Channels open_store(const Copy &copy, Body &before) {
+        const std::string &name = kernel_.allocations[copy.allocation].name;
+        Channels channels;
+        for (const Run &run : split_runs(copy.tiles)) channels.list.push_back(channel(copy, run));
+        channels.pending = kernel_.scalar(name + "_pending");
+        channels.memory = kernel_.scalar(name + "_out");
+        channels.slot = kernel_.scalar(name + "_made");
+        before.push_back(value_op(channels.pending, {0, {}}));
+        before.push_back(value_op(channels.memory, {0, {}}));
+        before.push_back(value_op(channels.slot, {0, {}}));
+        before.push_back(value_op(slot(copy.allocation), {first_byte(copy.allocation), {}}));
+        for (const Channel &c : channels.list)
+            for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
+        return channels;
+    }
+    void start_store(const Channels &channels, Reg slot_register, Body &out) {
+        for (const Channel &c : channels.list) {
+            aim(c, false, slot_register, channels.memory, {}, out);
+            start_all(c, true, out);
+        }
+    }
+    void issue_pending(const Copy &copy, const Channels &channels, Reg slot_register, Body &out) {
+        out.push_back(fence(copy.allocation));
+        If issue{channels.pending, {}};
+        start_store(channels, slot_register, issue.body);
+        out.push_back(std::move(issue));
+    }
+    // Remembers where this iteration's result goes and turns to the other slot.
+    void note_result(const Copy &copy, const Channels &channels, Body &out) {
+        const Reg current = slot(copy.allocation);
+        LinearForm base = copy.mem;
+        base.constant = 0;
+        out.push_back(value_op(channels.memory, base.scaled(2), {kernel_.tensors[copy.tensor].base}));
+        out.push_back(value_op(channels.slot, {0, {}}, {current}));
+        out.push_back(other_slot(copy.allocation, current, current));
+        out.push_back(value_op(channels.pending, {1, {}}));
+    }
+
+    Kernel &kernel_;
+    bool ahead_;
+    std::map<int, Ring> rings_;
+    std::vector<int> chain_;                      // enclosing loops, outermost first
+    std::vector<std::unique_ptr<Copy>> kept_;
+};
+
+}  // namespace
+
+void overlap(Kernel &kernel, bool ahead) { Overlap(kernel, ahead).run(); }
+
+}  // namespace atalla::codegen

@@ -1,0 +1,36 @@
+// The passes between matching and emission, in the order in which compile.cpp runs them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/blocks.h"
+#include "codegen/kernel_ir.h"
+
+namespace atalla::codegen {
+
+// Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
+// DMA tiles. `wanted` may fix the number of pads of an allocation by its name. Error if the pads are too small.
+void place(Kernel &kernel, const std::map<std::string, int> &wanted);
+
+// Turns copies into transfers and waits. With `ahead`, transfers of ring-buffered allocations are issued while the
+// iteration before computes, and results leave while the iteration after does.
+void overlap(Kernel &kernel, bool ahead);
+
+// Turns symbolic accesses and addresses into registers: pointers that advance with their loops, constant row offsets.
+void lower_addresses(Kernel &kernel, bool optimize);
+
+// Flattens the tree into basic blocks and adds the loop control.
+Blocks make_blocks(Kernel &kernel);
+
+// Puts the operations of each block into packets.
+void pack(Kernel &kernel, Blocks &blocks, bool optimize);
+
+// Assigns physical registers. Error if a class has too few.
+void allocate(Kernel &kernel, Blocks &blocks);
+
+// Program with symbols and source map.
+Program emit(const Kernel &kernel, const Blocks &blocks);
+
+}  // namespace atalla::codegen

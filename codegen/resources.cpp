@@ -1,0 +1,174 @@
+#include "codegen/resources.h"
+
+#include <algorithm>
+
+#include "codegen/dependence.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+struct Ports {
+    int scalar = 0, vector = 0, mask = 0;
+};
+
+// Register read ports that an operation takes; constants count for ports as everything else does.
+Ports ports_of(const Kernel &kernel, const Op &op) {
+    Ports ports;
+    for (Reg r : op.src) {
+        if (!r.defined()) continue;
+        const RegisterClass cls = kernel.cls(r);
+        (cls == RegisterClass::Scalar ? ports.scalar : cls == RegisterClass::Vector ? ports.vector : ports.mask)++;
+    }
+    const Format format = info(op.opcode).format;
+    if (format == Format::VV || format == Format::VS || format == Format::VI || format == Format::VMV || format == Format::VMS)
+        ports.mask += op.opcode == Opcode::gemm_vv ? 0 : 1;
+    if (op.opcode == Opcode::gemm_vv && !kernel.machine->sa.psum_in) ports.vector = 1;
+    return ports;
+}
+
+constexpr int unit_index(Unit unit) { return static_cast<int>(unit); }
+
+}  // namespace
+
+const ResourceTable::Row *ResourceTable::row(int cycle) const {
+    const size_t index = interval_ > 0 ? cycle % interval_ : cycle;
+    return index < rows_.size() ? &rows_[index] : nullptr;
+}
+ResourceTable::Row &ResourceTable::at(int cycle) {
+    const size_t index = interval_ > 0 ? cycle % interval_ : cycle;
+    if (index >= rows_.size()) rows_.resize(index + 64);
+    return rows_[index];
+}
+
+int ResourceTable::busy_cycles(const Op &op) const {
+    if (!machine_.timed()) return 1;
+    switch (info(op.opcode).unit) {
+    case Unit::Ex2: return result_latency(machine_, op.opcode) - 1;
+    case Unit::Ex3: return static_cast<int>(machine_.ex3.ii);
+    case Unit::Ex4: return static_cast<int>(machine_.ex4.ii);
+    case Unit::Ex5: return static_cast<int>(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
+    case Unit::Alu: case Unit::Mul: case Unit::Exp: return static_cast<int>(machine_.vec.ii);
+    case Unit::Reduce: return static_cast<int>(machine_.vec.reduce_ii);
+    default: return 1;
+    }
+}
+
+bool ResourceTable::fits(const Op &op, int cycle) const {
+    const int unit = unit_index(info(op.opcode).unit), busy = busy_cycles(op);
+    if (interval_ > 0 && busy > interval_) return false;
+    for (int c = cycle + 1; c < cycle + busy; c++)
+        if (const Row *later = row(c); later != nullptr && (later->issued[unit] || later->busy[unit])) return false;
+    const Row *now = row(cycle);
+    if (now == nullptr) return true;
+    const Ports ports = ports_of(kernel_, op);
+    const auto &issue = machine_.issue;
+    if (now->slots + 1 > issue.slots || now->scalar_reads + ports.scalar > issue.scalar_reads ||
+        now->vector_reads + ports.vector > issue.vector_reads || now->mask_reads + ports.mask > issue.mask_reads)
+        return false;
+    switch (info(op.opcode).unit) {
+    case Unit::Array:
+        if (now->array + 1 > issue.array_ops) return false;
+        break;
+    case Unit::MoveToScalar:
+        if (now->to_scalar + 1 > issue.mts_ops) return false;
+        break;
+    case Unit::Vlsu: {
+        if (now->vlsu[op.pad]) return false;
+        if (!machine_.timed()) break;
+        // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever.
+        const auto &started = op.opcode == Opcode::vreg_ld ? &Row::read_started : &Row::write_started;
+        const int ii = static_cast<int>(op.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
+        for (int c = cycle - ii + 1; c < cycle + ii; c++) {
+            if (c < 0 && interval_ == 0) continue;
+            const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
+            if (near != nullptr && (near->*started)[op.pad]) return false;
+        }
+        break;
+    }
+    case Unit::Sdma:
+        if (now->sdma[op.pad]) return false;
+        break;
+    case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce:
+        if (now->lanes + 1 > issue.lane_ops || now->issued[unit] || now->busy[unit]) return false;
+        break;
+    case Unit::None: break;
+    default:
+        if (now->issued[unit] || now->busy[unit]) return false;
+    }
+    if (machine_.timed())
+        for (Reg r : op.src) {
+            if (!r.defined() || r.id <= all_lanes.id) continue;
+            const RegInfo &reg = kernel_.registers[r.id];
+            if (reg.bank < 0) continue;
+            if (reg.cls == RegisterClass::Scalar && now->scalar_banks[reg.bank] > 0) return false;
+            if (reg.cls == RegisterClass::Vector && now->vector_banks[reg.bank] > 0) return false;
+        }
+    return true;
+}
+
+void ResourceTable::take(const Op &op, int cycle) {
+    const Unit kind = info(op.opcode).unit;
+    const int unit = unit_index(kind), busy = busy_cycles(op);
+    const Ports ports = ports_of(kernel_, op);
+    at(cycle + busy);   // grow first: references stay valid
+    Row &now = at(cycle);
+    now.slots++;
+    now.scalar_reads += ports.scalar;
+    now.vector_reads += ports.vector;
+    now.mask_reads += ports.mask;
+    now.array += kind == Unit::Array;
+    now.to_scalar += kind == Unit::MoveToScalar;
+    now.lanes += is_lane_operation(op.opcode);
+    if (kind == Unit::Vlsu) {
+        now.vlsu[op.pad] = true;
+        (op.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[op.pad] = true;
+    } else if (kind == Unit::Sdma) {
+        now.sdma[op.pad] = true;
+    } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
+        now.issued[unit] = true;
+        for (int c = cycle + 1; c < cycle + busy; c++) at(c).busy[unit] = true;
+    }
+    for (Reg r : op.src) {
+        if (!r.defined() || r.id <= all_lanes.id) continue;
+        const RegInfo &reg = kernel_.registers[r.id];
+        if (reg.bank < 0) continue;
+        if (reg.cls == RegisterClass::Scalar) now.scalar_banks[reg.bank]++;
+        if (reg.cls == RegisterClass::Vector) now.vector_banks[reg.bank]++;
+    }
+}
+
+int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {
+    const Machine &machine = *kernel.machine;
+    const auto ii = [&](int64_t cycles) { return machine.timed() ? static_cast<int>(cycles) : 1; };
+    std::array<int, 16> unit{};
+    std::array<int, 4> loads{}, stores{};
+    int slots = 0, scalar = 0, vector = 0, mask = 0, lanes = 0, weights = 0, rows = 0;
+    for (const Op &op : ops) {
+        if (op.opcode == Opcode::nop_s) continue;
+        const Ports ports = ports_of(kernel, op);
+        slots++;
+        scalar += ports.scalar;
+        vector += ports.vector;
+        mask += ports.mask;
+        lanes += is_lane_operation(op.opcode);
+        weights += op.opcode == Opcode::lw_vi;
+        rows += op.opcode == Opcode::gemm_vv;
+        const Unit kind = info(op.opcode).unit;
+        int cost = 1;
+        if (kind == Unit::Alu || kind == Unit::Mul || kind == Unit::Exp) cost = ii(machine.vec.ii);
+        if (kind == Unit::Reduce) cost = ii(machine.vec.reduce_ii);
+        if (kind == Unit::Vlsu) (op.opcode == Opcode::vreg_ld ? loads : stores)[op.pad]++;
+        unit[unit_index(kind)] += cost;
+    }
+    const auto per = [](int count, int64_t width) { return static_cast<int>((count + width - 1) / width); };
+    int bound = std::max({per(slots, machine.issue.slots), per(scalar, machine.issue.scalar_reads), per(vector, machine.issue.vector_reads),
+                          per(mask, machine.issue.mask_reads), per(lanes, machine.issue.lane_ops)});
+    for (Unit kind : {Unit::Ex1, Unit::Ex2, Unit::Ex3, Unit::Ex4, Unit::Ex5, Unit::Alu, Unit::Mul, Unit::Exp, Unit::Reduce, Unit::Array})
+        bound = std::max(bound, unit[unit_index(kind)]);
+    for (int pad = 0; pad < 4; pad++) bound = std::max({bound, loads[pad] * ii(machine.pad.read_ii), stores[pad] * ii(machine.pad.write_ii)});
+    if (machine.timed() && weights > 0 && rows > 0) bound = std::max(bound, rows + weights + static_cast<int>(machine.sa.switch_spacing) - 1);
+    return std::max(bound, 1);
+}
+
+}  // namespace atalla::codegen

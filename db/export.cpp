@@ -1,0 +1,146 @@
+#include "db/export.h"
+
+#include <fmt/format.h>
+
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *format_name = "atalla-tune database";
+constexpr int format_version = 1;
+
+// A workload that is canonical JSON is exported as the object that it is; any other text as a string.
+json workload_json(const std::string &text) {
+    const json parsed = json::parse(text, nullptr, false);
+    return parsed.is_object() && parsed.dump() == text ? parsed : json(text);
+}
+
+std::string workload_text(const json &workload) {
+    return workload.is_object() ? workload.dump() : workload.get<std::string>();
+}
+
+json key_json(const char *kind, const TrialKey &key) {
+    return {{"kind", kind}, {"op", key.op}, {"workload", workload_json(key.workload)}, {"machine", key.machine},
+            {"compiler", key.compiler}};
+}
+
+TrialKey parse_key(const json &line) {
+    return {line.at("op").get<std::string>(), workload_text(line.at("workload")), line.at("machine").get<std::string>(),
+            line.at("compiler").get<std::string>()};
+}
+
+const char *verification_name(Verification verification) {
+    switch (verification) {
+        case Verification::Verified: return "verified";
+        case Verification::Differs: return "differs";
+        case Verification::Unverified: break;
+    }
+    return "unverified";
+}
+
+Verification parse_verification(const std::string &name) {
+    for (const auto value : {Verification::Verified, Verification::Differs, Verification::Unverified}) {
+        if (name == verification_name(value)) {
+            return value;
+        }
+    }
+    throw Error(fmt::format("'{}' is not a verification (verified, differs, unverified)", name));
+}
+
+StoredTrial parse_trial(const json &line) {
+    StoredTrial stored;
+    stored.key = parse_key(line);
+    stored.trial.point = line.at("point").get<Point>();
+    stored.trial.status = parse_status(line.at("status").get<std::string>());
+    stored.trial.cycles = line.at("cycles").get<int64_t>();
+    stored.trial.reason = line.at("reason").get<std::string>();
+    stored.trial.counters = line.at("counters");
+    stored.trial.seconds_lower = line.at("seconds_lower").get<double>();
+    stored.trial.seconds_simulate = line.at("seconds_simulate").get<double>();
+    stored.verification = parse_verification(line.at("verification").get<std::string>());
+    stored.differs = line.at("differs").get<std::string>();
+    stored.run = line.at("run").get<std::string>();
+    stored.when = line.at("when").get<int64_t>();
+    return stored;
+}
+
+TuningRun parse_run(const json &line) {
+    TuningRun run;
+    run.key = parse_key(line);
+    run.id = line.at("id").get<std::string>();
+    run.host = line.at("host").get<std::string>();
+    run.strategy = line.at("strategy").get<std::string>();
+    run.seed = line.at("seed").get<uint64_t>();
+    run.bound_cycles = line.at("bound_cycles").get<int64_t>();
+    run.started = line.at("started").get<int64_t>();
+    run.ended = line.at("ended").get<int64_t>();
+    run.outcome = line.at("outcome").get<std::string>();
+    return run;
+}
+
+}  // namespace
+
+std::string export_header() {
+    return json{{"kind", "header"}, {"format", format_name}, {"version", format_version}}.dump();
+}
+
+std::string export_line(const MachineName &machine) {
+    return json{{"kind", "machine"}, {"fingerprint", machine.fingerprint}, {"name", machine.name}}.dump();
+}
+
+std::string export_line(const TuningRun &run) {
+    json line = key_json("run", run.key);
+    line.update({{"id", run.id}, {"host", run.host}, {"strategy", run.strategy}, {"seed", run.seed},
+                 {"bound_cycles", run.bound_cycles}, {"started", run.started}, {"ended", run.ended},
+                 {"outcome", run.outcome}});
+    return line.dump();
+}
+
+json trial_json(const StoredTrial &stored) {
+    const Trial &trial = stored.trial;
+    json line = key_json("trial", stored.key);
+    line.update({{"point", trial.point}, {"status", status_name(trial.status)}, {"cycles", trial.cycles},
+                 {"reason", trial.reason}, {"counters", trial.counters}, {"seconds_lower", trial.seconds_lower},
+                 {"seconds_simulate", trial.seconds_simulate},
+                 {"verification", verification_name(stored.verification)}, {"differs", stored.differs},
+                 {"run", stored.run}, {"when", stored.when}});
+    return line;
+}
+
+std::string export_line(const StoredTrial &trial) { return trial_json(trial).dump(); }
+
+void check_header(std::string_view line) {
+    const json header = json::parse(line, nullptr, false);
+    if (!header.is_object() || header.value("format", json()) != format_name) {
+        throw Error("the text does not begin with the header of a tuning database export");
+    }
+    if (header.value("version", json()) != format_version) {
+        throw Error(fmt::format("the export has format version {}, this program knows version {}: update the older of the two",
+                                header.value("version", json()).dump(), format_version));
+    }
+}
+
+std::variant<MachineName, TuningRun, StoredTrial> parse_line(std::string_view text) {
+    try {
+        const json line = json::parse(text);
+        const auto kind = line.at("kind").get<std::string>();
+        if (kind == "machine") {
+            return MachineName{line.at("fingerprint").get<std::string>(), line.at("name").get<std::string>()};
+        }
+        if (kind == "run") {
+            return parse_run(line);
+        }
+        if (kind == "trial") {
+            return parse_trial(line);
+        }
+        throw Error(fmt::format("'{}' is not a kind of line (machine, run, trial)", kind));
+    } catch (const json::exception &error) {
+        throw Error(fmt::format("not a line of an export: {}", error.what()));
+    }
+}
+
+}  // namespace atalla

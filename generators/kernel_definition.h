@@ -1,0 +1,29 @@
+// A scheduled Halide pipeline ready to be compiled, with the tensors it reads and writes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+namespace atalla {
+
+struct TensorSpec {
+    std::string name;
+    std::vector<int64_t> extents;   // innermost first; bf16, dense
+    int64_t elements() const {
+        int64_t n = 1;
+        for (int64_t e : extents) n *= e;
+        return n;
+    }
+};
+
+struct KernelDefinition {
+    Halide::Pipeline pipeline;
+    std::vector<Halide::Argument> arguments;   // inputs, in order
+    std::vector<TensorSpec> inputs, outputs;
+    std::map<std::string, int> pads;           // most pads that an allocation's rows go round, by Func name
+};
+
+}  // namespace atalla

@@ -1,0 +1,30 @@
+// The schedule vocabulary: the idioms of which every Atalla schedule is made.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+namespace atalla::vocabulary {
+
+using BFloat = Halide::bfloat16_t;
+
+inline Halide::Expr f32(Halide::Expr e) { return Halide::cast<float>(std::move(e)); }
+inline Halide::Expr bf16(Halide::Expr e) { return Halide::cast<BFloat>(std::move(e)); }
+inline Halide::Expr bf16(float value) { return Halide::Internal::make_const(Halide::BFloat(16), value); }
+
+// A bf16 tensor argument, dense and of constant shape, innermost extent first.
+Halide::ImageParam tensor(const std::string &name, const std::vector<int64_t> &extents);
+void fix_shape(Halide::OutputImageParam param, const std::vector<int64_t> &extents);
+
+// In the pads, or in registers; with no loop ever partitioned.
+void in_pads(std::initializer_list<Halide::Func> funcs);
+void in_registers(std::initializer_list<Halide::Func> funcs);
+void whole_loops(Halide::Func func);
+
+// exp as the machine computes it.
+Halide::Expr machine_exp(Halide::Expr e);
+
+}  // namespace atalla::vocabulary

@@ -1,0 +1,128 @@
+#include "schedules/point.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+std::string suggestion(std::string_view name, const Point::Values &values) {
+    std::vector<std::string> names;
+    for (const auto &[known, value] : values) {
+        names.push_back(known);
+    }
+    const std::string near = nearest_name(name, names);
+    return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
+}
+
+void set_once(Point &point, std::string_view name, int64_t value) {
+    if (point.contains(name)) {
+        throw Error(fmt::format("a point gives the parameter '{}' twice", name));
+    }
+    point.set(name, value);
+}
+
+Point parse_assignments(std::string_view text) {
+    Point point;
+    while (!text.empty()) {
+        const std::string_view item = text.substr(0, text.find(','));
+        text.remove_prefix(std::min(text.size(), item.size() + 1));
+        const size_t equals = item.find('=');
+        int64_t value = 0;
+        const char *end = item.data() + item.size();
+        if (equals == std::string_view::npos || equals == 0 ||
+            std::from_chars(item.data() + equals + 1, end, value) != std::from_chars_result{end, std::errc()}) {
+            throw Error(fmt::format("'{}' in a point is not name=integer; write for example tile_m=4,tile_n=2", item));
+        }
+        set_once(point, item.substr(0, equals), value);
+    }
+    return point;
+}
+
+}  // namespace
+
+int64_t Point::operator[](std::string_view name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) {
+        throw Error(fmt::format("the point has no value for the parameter '{}'{}", name, suggestion(name, values_)));
+    }
+    return found->second;
+}
+
+void Point::set(std::string_view name, int64_t value) {
+    const auto found = values_.find(name);
+    if (found != values_.end()) {
+        found->second = value;
+    } else {
+        values_.emplace(name, value);
+    }
+}
+
+void Point::erase(std::string_view name) {
+    const auto found = values_.find(name);
+    if (found != values_.end()) {
+        values_.erase(found);
+    }
+}
+
+std::string Point::text() const { return nlohmann::json(*this).dump(); }
+
+std::string Point::assignments() const {
+    std::string result;
+    for (const auto &[name, value] : values_) {
+        result += fmt::format("{}{}={}", result.empty() ? "" : ",", name, value);
+    }
+    return result;
+}
+
+Point Point::parse(std::string_view text) {
+    if (text.empty() || text.front() != '{') {
+        return parse_assignments(text);
+    }
+    // nlohmann::json keeps the last of two equal keys; a point that contradicts itself must not pass.
+    std::vector<std::string> keys;
+    const auto reject_repetition = [&](int, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+        if (event == nlohmann::json::parse_event_t::key) {
+            const std::string key = parsed.get<std::string>();
+            if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+                throw Error(fmt::format("a point gives the parameter '{}' twice", key));
+            }
+            keys.push_back(key);
+        }
+        return true;
+    };
+    try {
+        return nlohmann::json::parse(text, reject_repetition).get<Point>();
+    } catch (const nlohmann::json::exception &error) {
+        throw Error(fmt::format("a point is not valid JSON: {}", error.what()));
+    }
+}
+
+void to_json(nlohmann::json &json, const Point &point) {
+    json = nlohmann::json::object();
+    for (const auto &[name, value] : point.values()) {
+        json[name] = value;
+    }
+}
+
+void from_json(const nlohmann::json &json, Point &point) {
+    if (!json.is_object()) {
+        throw Error(fmt::format("a point must be a JSON object of integers, not {}", json.type_name()));
+    }
+    point = Point();
+    for (const auto &[name, value] : json.items()) {
+        const bool fits = value.is_number_integer() &&
+                          (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
+        if (!fits) {
+            throw Error(fmt::format("the parameter '{}' of a point is {}, not a 64-bit integer", name, value.dump()));
+        }
+        point.set(name, value.get<int64_t>());
+    }
+}
+
+}  // namespace atalla

@@ -1,0 +1,49 @@
+// A point of a schedule space: a value for every parameter, with one canonical text form that serves as a database key.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace atalla {
+
+// Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial.
+class Point {
+public:
+    using Values = std::map<std::string, int64_t, std::less<>>;
+
+    Point() = default;
+    Point(std::initializer_list<Values::value_type> values) : values_(values) {}
+
+    // The value of a parameter; Error naming the nearest parameter if it has none.
+    int64_t operator[](std::string_view name) const;
+    bool contains(std::string_view name) const { return values_.find(name) != values_.end(); }
+    void set(std::string_view name, int64_t value);
+    void erase(std::string_view name);
+
+    const Values &values() const { return values_; }
+    bool empty() const { return values_.empty(); }
+
+    // Canonical text: compact JSON with the names in order, {"tile_m":4,"tile_n":2}. Equal points have equal texts.
+    std::string text() const;
+    // The same for people and command lines: tile_m=4,tile_n=2.
+    std::string assignments() const;
+    // Reads either form. Error for anything else, and for a name given twice.
+    static Point parse(std::string_view text);
+
+    bool operator==(const Point &) const = default;
+    auto operator<=>(const Point &) const = default;
+
+private:
+    Values values_;
+};
+
+// A JSON object of integers. Error if a value is not an integer that 64 bits hold.
+void to_json(nlohmann::json &json, const Point &point);
+void from_json(const nlohmann::json &json, Point &point);
+
+}  // namespace atalla

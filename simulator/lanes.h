@@ -1,0 +1,69 @@
+// Arithmetic on 32 lanes at once, written so that every compiler finds the vector instructions and none changes a bit.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "simulator/machine_state.h"
+
+#ifdef __FAST_MATH__
+#error "the simulator's values are exact: build without -ffast-math"
+#endif
+
+namespace atalla {
+
+constexpr std::array<uint32_t, lanes> lane_bit = [] {
+    std::array<uint32_t, lanes> bits{};
+    for (int lane = 0; lane < lanes; lane++) bits[lane] = uint32_t{1} << lane;
+    return bits;
+}();
+
+// to[lane] = from[lane] where bit `lane` of the mask is set.
+inline void merge_lanes(float *to, const float *from, uint32_t mask) {
+    for (int lane = 0; lane < lanes; lane++) {
+        const uint32_t select = (mask & lane_bit[lane]) != 0 ? ~0u : 0u;
+        to[lane] = bits_float((float_bits(from[lane]) & select) | (float_bits(to[lane]) & ~select));
+    }
+}
+
+// A word whose bit `lane` is holds(lane).
+template <class Predicate>
+uint32_t lane_bits(Predicate holds) {
+    uint32_t word = 0;
+    for (int lane = 0; lane < lanes; lane++) word |= holds(lane) ? lane_bit[lane] : 0u;
+    return word;
+}
+
+constexpr uint32_t reversed_bits(uint32_t word) {
+    word = (word >> 1 & 0x55555555) | (word & 0x55555555) << 1;
+    word = (word >> 2 & 0x33333333) | (word & 0x33333333) << 2;
+    word = (word >> 4 & 0x0F0F0F0F) | (word & 0x0F0F0F0F) << 4;
+    word = (word >> 8 & 0x00FF00FF) | (word & 0x00FF00FF) << 8;
+    return std::rotl(word, 16);
+}
+
+// a operation b, where the first NaN operand survives, quiet, and an invalid operation gives the default NaN. Hardware and
+// compilers differ here: plain arithmetic is only used where no NaN comes out.
+template <class Operation>
+float with_nan_rules(float a, float b, Operation operation) {
+    if (is_nan_bits(float_bits(a))) return bits_float(quiet_bits(float_bits(a)));
+    if (is_nan_bits(float_bits(b))) return bits_float(quiet_bits(float_bits(b)));
+    const float result = operation(a, b);
+    return is_nan_bits(float_bits(result)) ? bits_float(default_nan) : result;
+}
+
+// Reductions over the lanes whose bit in `active` is set, of values rounded to bf16 (isa reference 4.8). The sum is float32,
+// sequential from lane 0 up; the extrema keep the first of equals and skip NaN.
+float sum_of_lanes(const float *values, uint32_t active);
+float minimum_of_lanes(const float *values, uint32_t active);
+float maximum_of_lanes(const float *values, uint32_t active);
+
+// Puts the result of a reduction where the immediate says: into every lane, or into one with the others zero or taken from
+// vs1. No mask has a say here.
+void place_reduction(float *vd, const float *vs1, int32_t imm, float result);
+
+// sums[j] = row . column j in float32, depth ascending from a sum of +0. Operands are bf16 values.
+void row_times_weights(const float *row, const WeightBuffer &weights, float *sums);
+
+}  // namespace atalla

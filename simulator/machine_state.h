@@ -1,0 +1,78 @@
+// The architectural state of a machine: registers, masks, pads, weights and data memory (isa reference section 1).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "isa/machine.h"
+#include "simulator/memory.h"
+
+namespace atalla {
+
+constexpr int lanes = 32;
+
+// The weight buffer of the array. Column j holds the vector that output lane j is the dot product with. Columns live in a
+// ring, so shifting all of them right costs one column; the layout is [depth][column], so that a row against the
+// buffer is 32 independent sums.
+struct WeightBuffer {
+    alignas(64) float depth[lanes][lanes] = {};
+    uint32_t first = 0;   // ring position of column 0
+    uint32_t loaded = 0;  // vectors loaded, at most 32: upstream's functional simulator fills before it shifts
+
+    void set_column(uint32_t position, const float *values) {
+        for (int k = 0; k < lanes; k++) depth[k][position] = values[k];
+    }
+    // All columns move right by one, `values` becomes column 0.
+    void shift_in(const float *values) {
+        first = (first + lanes - 1) % lanes;
+        set_column(first, values);
+    }
+};
+
+// Bytes moved so far, by pad (isa reference: DMA payload; lanes of vreg.*). Counted where the values move.
+struct Traffic {
+    std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};
+    std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};
+};
+
+// Lanes are float32 patterns. On a hardware machine, where lanes are 16 bits wide, the low half is always zero.
+struct Registers {
+    alignas(64) float v[256][lanes] = {};
+    uint32_t x[256] = {};
+    uint32_t m[16] = {0xFFFFFFFF};  // m0 starts as all ones, the others as zero
+};
+
+class MachineState : public Registers {
+public:
+    explicit MachineState(const Machine &machine);
+
+    // Registers, pads and weights as at reset; data memory stays.
+    void reset();
+
+    // Byte address of the packet that executes; outside 32 bits only on the functional machine.
+    int64_t pc = 0;
+    WeightBuffer weights;
+    Traffic traffic;
+
+    bool psum_in = false;  // gemm.vv adds vs2 (Machine::sa.psum_in)
+
+    // Data memory: `bytes` on hardware machines, `words` on the functional machine.
+    ByteMemory bytes;
+    WordMemory words;
+
+    int64_t pad_count = 0, pad_rows = 0;
+    // A pad row of 32 elements. Hardware machines hold bf16 patterns, the functional machine float32 values.
+    uint16_t *pad_halves(int64_t pad, int64_t row) { return static_cast<uint16_t *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
+    float *pad_floats(int64_t pad, int64_t row) { return static_cast<float *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
+
+private:
+    struct Free {
+        void operator()(void *p) const { std::free(p); }
+    };
+    std::unique_ptr<void, Free> pads_;  // zero pages cost nothing until they are used
+    size_t cell_bytes_ = 2;
+};
+
+}  // namespace atalla

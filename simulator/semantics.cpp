@@ -1,0 +1,139 @@
+#include "simulator/semantics.h"
+
+#include <functional>
+
+#include "simulator/semantics_memory.h"
+#include "simulator/semantics_scalar.h"
+#include "simulator/semantics_vector.h"
+
+namespace atalla {
+
+DecodedPacket decode_packet(const PlacedPacket &placed) {
+    DecodedPacket packet;
+    packet.address = placed.address;
+    for (const Instruction &slot : placed.packet) {
+        if (!slot.is_nop()) packet.slot[packet.count++] = slot;
+    }
+    return packet;
+}
+
+namespace {
+
+using namespace semantics;
+
+constexpr auto greater_than = [](float a, float b) { return a > b; };
+constexpr auto less_than = [](float a, float b) { return a < b; };
+constexpr auto equal = [](float a, float b) { return a == b; };
+constexpr auto not_equal = [](float a, float b) { return a != b; };
+
+template <MachineModel model>
+void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) {
+    const std::plus<float> plus;
+    const std::minus<float> minus;
+    const std::multiplies<float> times;
+    const uint32_t a = s.x[i.a], b = s.x[i.b];
+    switch (i.op) {
+    case Opcode::add_s: return set_rd(s, i, a + b);
+    case Opcode::sub_s: return set_rd(s, i, a - b);
+    case Opcode::mul_s: return set_rd(s, i, a * b);
+    case Opcode::div_s: return set_rd(s, i, divide<model>(a, b));
+    case Opcode::mod_s: return set_rd(s, i, modulo<model>(a, b));
+    case Opcode::or_s: return set_rd(s, i, a | b);
+    case Opcode::and_s: return set_rd(s, i, a & b);
+    case Opcode::xor_s: return set_rd(s, i, a ^ b);
+    case Opcode::sll_s: return set_rd(s, i, shift_left(a, b));
+    case Opcode::srl_s: return set_rd(s, i, shift_right(a, b));
+    case Opcode::sra_s: return set_rd(s, i, shift_right_signed(a, b));
+    case Opcode::slt_s: return set_rd(s, i, as_signed(a) < as_signed(b));
+    case Opcode::sltu_s: return set_rd(s, i, a < b);
+
+    case Opcode::addi_s: return set_rd(s, i, a + imm(i));
+    case Opcode::subi_s: return set_rd(s, i, a - imm(i));
+    case Opcode::muli_s: return set_rd(s, i, a * imm(i));
+    case Opcode::divi_s: return set_rd(s, i, divide<model>(a, imm(i)));
+    case Opcode::modi_s: return set_rd(s, i, modulo<model>(a, imm(i)));
+    case Opcode::ori_s: return set_rd(s, i, a | imm(i));
+    case Opcode::andi_s: return set_rd(s, i, a & imm(i));
+    case Opcode::xori_s: return set_rd(s, i, a ^ imm(i));
+    case Opcode::slli_s: return set_rd(s, i, shift_left(a, imm(i)));
+    case Opcode::srli_s: return set_rd(s, i, shift_right(a, imm(i)));
+    case Opcode::srai_s: return set_rd(s, i, shift_right_signed(a, imm(i)));
+    case Opcode::slti_s: return set_rd(s, i, as_signed(a) < i.imm);
+    case Opcode::sltui_s: return set_rd(s, i, a < imm(i));
+    case Opcode::li_s: return set_rd(s, i, imm(i));
+    case Opcode::lui_s: return set_rd(s, i, imm(i) << 7);
+
+    case Opcode::bfts_s: return bfts_s<model>(s, i);
+    case Opcode::add_bf: return add_bf<model>(s, i);
+    case Opcode::sub_bf: return sub_bf<model>(s, i);
+    case Opcode::mul_bf: return mul_bf<model>(s, i);
+    case Opcode::rcp_bf: return rcp_bf<model>(s, i);
+    case Opcode::slt_bf: return slt_bf(s, i);
+    case Opcode::sqrt_bf: return sqrt_bf(s, i);
+    case Opcode::stbf_s: return stbf_s(s, i);
+
+    case Opcode::beq_s: return branch(s, i, packet, out, a == b);
+    case Opcode::bne_s: return branch(s, i, packet, out, a != b);
+    case Opcode::blt_s: return branch(s, i, packet, out, less<model>(a, b));
+    case Opcode::bge_s: return branch(s, i, packet, out, !less<model>(a, b));
+    case Opcode::bgt_s: return branch(s, i, packet, out, less<model>(b, a));
+    case Opcode::ble_s: return branch(s, i, packet, out, !less<model>(b, a));
+    case Opcode::jal: return jal(s, i, packet, out);
+    case Opcode::jalr: return jalr<model>(s, i, packet, out);
+
+    case Opcode::lw_s: return lw_s<model>(s, i);
+    case Opcode::sw_s: return sw_s<model>(s, i);
+    case Opcode::lhw_s: return lhw_s<model>(s, i);
+    case Opcode::shw_s: return shw_s<model>(s, i);
+
+    case Opcode::add_vv: return arithmetic_vv<model>(s, i, plus);
+    case Opcode::sub_vv: return arithmetic_vv<model>(s, i, minus);
+    case Opcode::mul_vv: return arithmetic_vv<model>(s, i, times);
+    case Opcode::add_vs: return arithmetic_vs<model>(s, i, plus);
+    case Opcode::sub_vs: return arithmetic_vs<model>(s, i, minus);
+    case Opcode::mul_vs: return arithmetic_vs<model>(s, i, times);
+    case Opcode::expi_vi: return expi_vi<model>(s, i);
+    case Opcode::rsum_vi: return rsum_vi<model>(s, i);
+    case Opcode::rmin_vi: return rmin_vi<model>(s, i);
+    case Opcode::rmax_vi: return rmax_vi<model>(s, i);
+    case Opcode::lw_vi: return lw_vi<model>(s, i);
+    case Opcode::gemm_vv: return gemm_vv<model>(s, i);
+
+    case Opcode::mgt_mvv: return compare_mvv<model>(s, i, greater_than);
+    case Opcode::mlt_mvv: return compare_mvv<model>(s, i, less_than);
+    case Opcode::meq_mvv: return compare_mvv<model>(s, i, equal);
+    case Opcode::mneq_mvv: return compare_mvv<model>(s, i, not_equal);
+    case Opcode::mgt_mvs: return compare_mvs<model>(s, i, greater_than);
+    case Opcode::mlt_mvs: return compare_mvs<model>(s, i, less_than);
+    case Opcode::meq_mvs: return compare_mvs<model>(s, i, equal);
+    case Opcode::mneq_mvs: return compare_mvs<model>(s, i, not_equal);
+
+    case Opcode::vreg_ld: return vreg_ld<model>(s, i);
+    case Opcode::vreg_st: return vreg_st<model>(s, i);
+    case Opcode::scpad_ld: return scpad_ld<model>(s, i);
+    case Opcode::scpad_st: return scpad_st<model>(s, i);
+    case Opcode::vmov_vts: return vmov_vts<model>(s, i);
+    case Opcode::mv_mts: return mv_mts(s, i);
+    case Opcode::mv_stm: return mv_stm<model>(s, i);
+
+    case Opcode::nop_s: return;
+    case Opcode::halt_s: out.halted = true; return;
+    case Opcode::tpop_vi:
+    case Opcode::tpus_vi: break;
+    }
+    refuse("50", fmt::format("opcode 0x{:02X} cannot be executed", static_cast<unsigned>(i.op)));
+}
+
+}  // namespace
+
+template <MachineModel model>
+PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
+    PacketOutcome out{int64_t{packet.address} + packet_bytes, false, false};
+    for (int slot = 0; slot < packet.count; slot++) execute<model>(state, packet.slot[slot], packet, out);
+    return out;
+}
+
+template PacketOutcome execute_packet<MachineModel::Hardware>(MachineState &, const DecodedPacket &);
+template PacketOutcome execute_packet<MachineModel::Functional>(MachineState &, const DecodedPacket &);
+
+}  // namespace atalla

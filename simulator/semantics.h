@@ -1,0 +1,62 @@
+// What a packet does to the state; shared by the functional and the timing engine. The functions of the single instructions
+// are in semantics_scalar.h, semantics_vector.h and semantics_memory.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "isa/machine.h"
+#include "isa/program.h"
+#include "simulator/machine_state.h"
+#include "simulator/refusal.h"
+
+namespace atalla {
+
+// A packet without its nops, in slot order.
+struct DecodedPacket {
+    std::array<Instruction, 4> slot{};
+    uint32_t address = 0;
+    uint8_t count = 0;
+};
+DecodedPacket decode_packet(const PlacedPacket &packet);
+
+struct PacketOutcome {
+    int64_t next_pc = 0;
+    bool halted = false;
+    bool taken = false;  // a jump, or a branch whose condition held, decided next_pc
+};
+
+// Executes all slots, one after the other, later slots seeing the results of earlier ones; a halt does not keep later slots
+// from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet have
+// then taken effect.
+template <MachineModel model>
+PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet);
+
+extern template PacketOutcome execute_packet<MachineModel::Hardware>(MachineState &, const DecodedPacket &);
+extern template PacketOutcome execute_packet<MachineModel::Functional>(MachineState &, const DecodedPacket &);
+
+// The operands of a scpad.* as its registers give them now (isa reference 2.4): a tile of `rows` x `columns` bf16 elements,
+// row r at memory byte `address + 2 * pitch * r`, in pad rows `pad_row + r`.
+struct DmaTile {
+    uint32_t pad = 0, pad_row = 0;
+    uint32_t rows = 0, columns = 0;  // 1 to 32
+    uint32_t pitch = 0;              // elements
+    uint32_t address = 0;
+};
+template <MachineModel model>
+inline DmaTile dma_tile(const MachineState &state, const Instruction &i) {
+    const uint32_t control = state.x[i.b];
+    const uint32_t columns = (control >> 20 & 31) + 1, pitch_field = control & 0xFFFFF;
+    // Upstream's functional simulator reads a pitch field of 0 as "as wide as the tile".
+    const uint32_t pitch = model == MachineModel::Functional && pitch_field == 0 ? columns : pitch_field + 1;
+    return {control >> 30, state.x[i.d] / 64, (control >> 25 & 31) + 1, columns, pitch, state.x[i.a]};
+}
+
+// The pad row that a vreg.* names (microarchitecture rule 25).
+inline uint32_t vreg_row(const MachineState &state, const Instruction &i) {
+    const uint64_t row = uint64_t{state.x[i.a] / 64} + state.x[i.b];
+    const uint64_t rows = static_cast<uint64_t>(state.pad_rows);
+    return static_cast<uint32_t>(row < rows ? row : row % rows);
+}
+
+}  // namespace atalla

@@ -1,0 +1,144 @@
+// The vector instructions: lanes, compares, reductions, the array (isa reference 4.6 to 4.9, 4.12).
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "simulator/lanes.h"
+#include "simulator/semantics_scalar.h"
+
+namespace atalla::semantics {
+
+// Lane operands are bf16. On hardware the registers hold nothing else.
+template <MachineModel model>
+float lane_operand(float value) {
+    return model == Hardware ? value : bf16_round(value);
+}
+
+// vd = rounded results where the mask is set. v0 stays zero.
+inline void set_lanes(S &s, const I &i, const float *results) {
+    if (i.d != 0) merge_lanes(s.v[i.d], results, s.m[i.mask]);
+}
+
+// Element-wise arithmetic: one float32 operation on bf16 operands, rounded to bf16.
+template <MachineModel model, class Operation>
+void arithmetic(S &s, const I &i, const float *second, Operation operation) {
+    alignas(64) float results[lanes];
+    const float *first = s.v[i.a];
+    bool nan = false;
+    for (int lane = 0; lane < lanes; lane++) {
+        results[lane] = operation(lane_operand<model>(first[lane]), lane_operand<model>(second[lane]));
+        nan |= is_nan_bits(float_bits(results[lane]));
+    }
+    if (nan) [[unlikely]]
+        for (int lane = 0; lane < lanes; lane++)
+            results[lane] = with_nan_rules(lane_operand<model>(first[lane]), lane_operand<model>(second[lane]), operation);
+    for (float &result : results) result = bf16_round(result);
+    set_lanes(s, i, results);
+}
+
+template <MachineModel model, class Operation>
+void arithmetic_vv(S &s, const I &i, Operation operation) {
+    arithmetic<model>(s, i, s.v[i.b], operation);
+}
+
+// A scalar operand is a float32 pattern, rounded like a lane.
+template <MachineModel model, class Operation>
+void arithmetic_vs(S &s, const I &i, Operation operation) {
+    alignas(64) float scalar[lanes];
+    std::fill_n(scalar, lanes, bf16_round(float_operand(rs2(s, i))));
+    arithmetic<model>(s, i, scalar, operation);
+}
+
+// Upstream's exponential differs from the rounded exact one for a single input (quirk 10).
+constexpr uint32_t expi_quirk_input = 0x40DB0000, expi_quirk_result = 0x446A0000;
+
+template <MachineModel model>
+void expi_vi(S &s, const I &i) {
+    alignas(64) float results[lanes];
+    for (int lane = 0; lane < lanes; lane++) {
+        const float operand = lane_operand<model>(s.v[i.a][lane]);
+        results[lane] = model == Functional && float_bits(operand) == expi_quirk_input ? bits_float(expi_quirk_result)
+                                                                                         : atalla_exp(operand);
+    }
+    set_lanes(s, i, results);
+}
+
+// Compares take lanes as they are, without rounding. In lanes that the mask switches off, hardware keeps the old bit of
+// md; upstream puts the old bits there in reverse order (quirk 5).
+template <MachineModel model, class Compare>
+void compare(S &s, const I &i, const float *second, Compare holds) {
+    const uint32_t active = s.m[i.mask];
+    const uint32_t old = model == Hardware ? s.m[i.d] : reversed_bits(s.m[i.d]);
+    const uint32_t result = lane_bits([&](int lane) { return holds(s.v[i.a][lane], second[lane]); });
+    set_mask<model>(s, i, (result & active) | (old & ~active));
+}
+
+template <MachineModel model, class Compare>
+void compare_mvv(S &s, const I &i, Compare holds) {
+    compare<model>(s, i, s.v[i.b], holds);
+}
+template <MachineModel model, class Compare>
+void compare_mvs(S &s, const I &i, Compare holds) {
+    alignas(64) float scalar[lanes];
+    std::fill_n(scalar, lanes, float_operand(rs2(s, i)));
+    compare<model>(s, i, scalar, holds);
+}
+
+// Reductions. Hardware registers round the result.
+template <MachineModel model>
+void set_reduction(S &s, const I &i, float result) {
+    if (i.d != 0) place_reduction(s.v[i.d], s.v[i.a], i.imm, model == Hardware ? bf16_round(result) : result);
+}
+template <MachineModel model>
+void rsum_vi(S &s, const I &i) {
+    set_reduction<model>(s, i, sum_of_lanes(s.v[i.a], s.m[i.mask]));
+}
+template <MachineModel model>
+void rmin_vi(S &s, const I &i) {
+    set_reduction<model>(s, i, minimum_of_lanes(s.v[i.a], s.m[i.mask]));
+}
+template <MachineModel model>
+void rmax_vi(S &s, const I &i) {
+    set_reduction<model>(s, i, maximum_of_lanes(s.v[i.a], s.m[i.mask]));
+}
+
+// Pushes vs1 into the weight buffer at column 0. Upstream's functional simulator first fills columns 0 to 31 (quirk 12).
+template <MachineModel model>
+void lw_vi(S &s, const I &i) {
+    alignas(64) float values[lanes];
+    for (int lane = 0; lane < lanes; lane++) values[lane] = lane_operand<model>(s.v[i.a][lane]);
+    if (model == Functional && s.weights.loaded < lanes)
+        s.weights.set_column(s.weights.loaded++, values);
+    else
+        s.weights.shift_in(values);
+}
+
+// vd[j] = bf16(vs1 . column j), the dot product in float32 with ascending depth. vs2 is added in float32 and stays unrounded
+// on the functional machine; on hardware with a partial-sum input the sum is a bf16 addition; else vs2 is not read.
+template <MachineModel model>
+void gemm_vv(S &s, const I &i) {
+    if (i.d == 0) return;
+    alignas(64) float row[lanes], sums[lanes];
+    for (int lane = 0; lane < lanes; lane++) row[lane] = lane_operand<model>(s.v[i.a][lane]);
+    row_times_weights(row, s.weights, sums);
+    float *vd = s.v[i.d];
+    const float *addend = s.v[i.b];
+    for (int lane = 0; lane < lanes; lane++) {
+        const float dot = bf16_round(sums[lane]);
+        if (model == Functional)
+            vd[lane] = with_nan_rules(dot, addend[lane], std::plus<float>());
+        else
+            vd[lane] = s.psum_in ? bf16_round(with_nan_rules(dot, addend[lane], std::plus<float>())) : dot;
+    }
+}
+
+// One lane to a scalar register, as a float32 pattern.
+template <MachineModel model>
+void vmov_vts(S &s, const I &i) {
+    if (i.imm >= lanes) refuse("50", "vmov.vts names lane " + std::to_string(i.imm) + ", a vector has lanes 0 to 31");
+    const uint32_t bits = float_bits(s.v[i.a][i.imm]);
+    set_rd(s, i, model == Functional ? quiet_bits(bits) : bits);
+}
+
+}  // namespace atalla::semantics

@@ -1,0 +1,82 @@
+// Runs a program on a machine: values and, for the hardware machines, exact cycles.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isa/machine.h"
+#include "isa/program.h"
+#include "simulator/memory.h"
+
+namespace atalla {
+
+// Why a cycle before halt issued nothing (microarchitecture rule 42), plus the cycles after halt.
+enum class Stall : uint8_t { Fetch, Branch, Data, Dma, Bank, Unit, Array, Vlsu, Sdma, Drain };
+constexpr int stall_causes = 10;
+const char *stall_name(Stall cause);
+
+struct Counters {
+    uint64_t cycles = 0;          // packets + all stalls
+    uint64_t packets = 0;         // issued, the one with halt included
+    uint64_t operations = 0;      // non-nop slots issued
+    std::array<uint64_t, stall_causes> stalls{};
+    std::array<uint64_t, 16> unit_operations{};   // by Unit
+    std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};   // vreg.ld / vreg.st, by pad
+    std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};   // scpad.ld / scpad.st payload, by pad
+    uint64_t dram_beats = 0;      // 32-byte beats served, all masters
+    uint64_t dram_busy = 0;       // cycles between the first and the last DRAM command in which a beat was outstanding
+    uint64_t array_rows = 0;      // gemm.vv issued
+    uint64_t weight_loads = 0;    // lw.vi issued
+    uint64_t icache_misses = 0;   // lines replaced
+    uint64_t dcache_misses = 0;
+    uint64_t branch_mispredicts = 0;
+    bool operator==(const Counters &) const = default;
+};
+
+struct RunOptions {
+    uint64_t step_limit = 2'000'000'000;   // packets; a run that reaches it is refused as a wild loop
+    // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
+    bool per_packet = false;
+};
+
+struct RunResult {
+    bool ok = false;
+    std::string error;            // if not ok: packet address, source line and the rule that refused it
+    std::string rule;             // short rule name, "51" or "step limit"
+    Counters counters;
+    std::vector<uint64_t> packet_issues, packet_stalls;   // with RunOptions::per_packet
+};
+
+// Architectural state that survives a run: registers, pads, weights and memory.
+class MachineState;
+
+// A machine ready to run one program: create, write the tensors to memory, run, read the results.
+class Simulator {
+public:
+    explicit Simulator(const Machine &machine);
+    ~Simulator();
+    Simulator(Simulator &&) noexcept;
+    Simulator &operator=(Simulator &&) noexcept;
+
+    // Pre-decodes the program and writes its data words to memory. Throws Error for a program the machine cannot hold.
+    void load(const Program &program);
+    // Data memory as bytes. On the functional machine these write and read aligned words of its map.
+    void write_memory(uint64_t address, std::span<const uint8_t> bytes);
+    void read_memory(uint64_t address, std::span<uint8_t> bytes) const;
+
+    RunResult run(const RunOptions &options = {});
+
+    // The state after a run in the `.expect` format of the conformance vectors.
+    std::string dump_state(const RunResult &result) const;
+
+    const MachineState &state() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atalla

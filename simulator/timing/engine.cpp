@@ -1,0 +1,182 @@
+#include "simulator/timing/engine.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "isa/error.h"
+
+namespace atalla {
+
+RunResult run_timed(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options,
+                    Advance advance) {
+    check_machine(machine);
+    if (!machine.timed()) {
+        throw Error(fmt::format("machine '{}' has no timing: its model is functional", machine.name));
+    }
+    return timing::Engine(machine, program, state, options, advance).run();
+}
+
+namespace timing {
+
+Engine::Engine(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options, Advance advance)
+    : machine_(machine),
+      program_(program),
+      state_(state),
+      options_(options),
+      every_cycle_(advance == Advance::EveryCycle),
+      packets_(machine, program),
+      writeback_(machine, scoreboard_),
+      units_(writeback_),
+      bus_(machine),
+      dram_(machine),
+      instruction_cache_(machine, bus_),
+      branch_targets_(machine),
+      data_cache_(machine, bus_, units_, writeback_),
+      array_(machine, writeback_),
+      dma_(machine, bus_, scoreboard_),
+      hazards_(program, dma_),
+      pads_{Pad(0, machine, dma_, writeback_, hazards_), Pad(1, machine, dma_, writeback_, hazards_),
+            Pad(2, machine, dma_, writeback_, hazards_), Pad(3, machine, dma_, writeback_, hazards_)},
+      packet_issues_(program.packets.size()),
+      packet_stalls_(program.packets.size()) {}
+
+RunResult Engine::run() {
+    RunResult result;
+    const auto refused = [&](const Refusal &refusal, int64_t pc) {
+        result.rule = refusal.rule;
+        result.error = refusal_message(refusal, pc, program_);
+    };
+    try {
+        waiting_ = packet_at(0);
+        run_to_halt();
+        run_to_quiet();
+        result.ok = true;
+    } catch (const Refusal &refusal) {
+        refused(refusal, state_.pc);
+    } catch (const PacketRefusal &other) {
+        refused(other.refusal, program_.packets[static_cast<size_t>(other.packet)].address);
+    }
+    count(result);
+    return result;
+}
+
+// The order of a cycle: DRAM data arrive, results are written back, a packet issues, pads, bus, DRAM.
+void Engine::run_to_halt() {
+    while (!halted_) {
+        complete_beats();
+        if (every_cycle_ || writeback_.wake() <= now_) {
+            writeback_.step(now_);
+        }
+        const bool issued = issue_step();
+        step_memory();
+        if (issued) {
+            now_++;
+            continue;
+        }
+        const Cycle event = std::min(issue_wake_, next_event());
+        if (event == never) {
+            throw Error(fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
+        }
+        const Cycle next = next_cycle(event);
+        stalls_[static_cast<size_t>(stall_)] += static_cast<uint64_t>(next - now_);
+        packet_stalls_[static_cast<size_t>(waiting_)] += static_cast<uint64_t>(next - now_);
+        now_ = next;
+    }
+}
+
+// What was issued comes to its end (rule 41).
+void Engine::run_to_quiet() {
+    for (Cycle event = next_event(); event != never; event = next_event()) {
+        now_ = next_cycle(event);
+        complete_beats();
+        writeback_.step(now_);
+        step_memory();
+    }
+    Cycle last = std::max({halt_cycle_, writeback_.last_write() + 1, dma_.last_end(), data_cache_.last_store()});
+    for (const Pad &pad : pads_) {
+        last = std::max(last, pad.last_landing());
+    }
+    stalls_[static_cast<size_t>(Stall::Drain)] = static_cast<uint64_t>(last - halt_cycle_);
+}
+
+void Engine::complete_beats() {
+    for (Beat beat; dram_.take_completed(now_, beat);) {
+        if (beat.master == instruction_master) {
+            instruction_cache_.arrive(beat.tag, now_);
+        } else if (beat.master == data_master) {
+            data_cache_.arrive(beat.write, now_);
+        } else {
+            dma_.arrive(beat.master - uint32_t{first_pad_master}, beat.tag, now_);
+        }
+    }
+}
+
+void Engine::step_memory() {
+    for (Pad &pad : pads_) {
+        if ((every_cycle_ || pad.wake() <= now_) && pad.step(now_)) {
+            issue_wake_ = std::min(issue_wake_, now_ + 1);
+        }
+    }
+    if (every_cycle_ || bus_.wake() <= now_) {
+        bus_.step(now_, [this](int master) { dram_.launch(now_, launch(master)); });
+    }
+    if (every_cycle_ || dram_.wake() <= now_) {
+        dram_.step(now_);
+    }
+}
+
+Beat Engine::launch(int master) {
+    if (master == instruction_master) {
+        return instruction_cache_.launch(now_);
+    }
+    if (master == data_master) {
+        return data_cache_.launch(now_);
+    }
+    return dma_.launch(static_cast<uint32_t>(master - first_pad_master), now_);
+}
+
+// The earliest cycle in which anything but issue has something to do; `never` if all is quiet.
+Cycle Engine::next_event() const {
+    Cycle event = std::min({dram_.next_completion(), dram_.wake(), writeback_.wake(), bus_.wake()});
+    for (const Pad &pad : pads_) {
+        event = std::min(event, pad.wake());
+    }
+    return event;
+}
+
+Cycle Engine::next_cycle(Cycle next_event) const { return every_cycle_ ? now_ + 1 : std::max(next_event, now_ + 1); }
+
+void Engine::count(RunResult &result) const {
+    Counters &counters = result.counters;
+    counters.packets = issued_;
+    counters.stalls = stalls_;
+    counters.cycles = std::accumulate(stalls_.begin(), stalls_.end(), issued_);
+    for (size_t index = 0; index < packet_issues_.size(); index++) {
+        const TimedPacket &packet = packets_.packets[index];
+        counters.operations += packet_issues_[index] * packet.operation_count;
+        for (int slot = 0; slot < packet.operation_count; slot++) {
+            const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
+            counters.unit_operations[static_cast<size_t>(operation.counted_as)] += packet_issues_[index];
+            counters.weight_loads += operation.kind == OperationKind::WeightLoad ? packet_issues_[index] : 0;
+        }
+    }
+    counters.array_rows = array_.rows();
+    counters.pad_load_bytes = state_.traffic.pad_load_bytes;
+    counters.pad_store_bytes = state_.traffic.pad_store_bytes;
+    counters.dma_load_bytes = state_.traffic.dma_load_bytes;
+    counters.dma_store_bytes = state_.traffic.dma_store_bytes;
+    counters.dram_beats = dram_.beats();
+    counters.dram_busy = dram_.busy_cycles();
+    counters.icache_misses = instruction_cache_.misses();
+    counters.dcache_misses = data_cache_.misses();
+    counters.branch_mispredicts = mispredicts_;
+    if (options_.per_packet) {
+        result.packet_issues = packet_issues_;
+        result.packet_stalls = packet_stalls_;
+    }
+}
+
+}  // namespace timing
+}  // namespace atalla

@@ -1,0 +1,93 @@
+// The timing model put together: one object per unit, and the clock.
+#pragma once
+
+#include <array>
+
+#include "simulator/timing/array_unit.h"
+#include "simulator/timing/bus.h"
+#include "simulator/timing/data_cache.h"
+#include "simulator/timing/dma.h"
+#include "simulator/timing/dram.h"
+#include "simulator/timing/fetch.h"
+#include "simulator/timing/hazards.h"
+#include "simulator/timing/packets.h"
+#include "simulator/timing/pads.h"
+#include "simulator/timing/scoreboard.h"
+#include "simulator/timing/timing.h"
+#include "simulator/timing/units.h"
+#include "simulator/timing/writeback.h"
+
+namespace atalla::timing {
+
+class Engine {
+public:
+    Engine(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options, Advance advance);
+
+    RunResult run();
+
+private:
+    // The gates that a waiting packet passes, in this order (rules 4 to 7).
+    enum class Gate : uint8_t { LookUp, Fetch, Registers, Banks, Structure };
+
+    // engine.cpp: the clock
+    void run_to_halt();
+    void run_to_quiet();
+    void complete_beats();
+    void step_memory();
+    Cycle next_event() const;
+    Cycle next_cycle(Cycle next_event) const;
+    Beat launch(int master);
+    void count(RunResult &result) const;
+
+    // issue.cpp: the packet that waits
+    bool issue_step();
+    bool hold(Stall cause, Cycle until);
+    bool registers_free();
+    void read_transfers();
+    bool structure_accepts();
+    void issue();
+    void check_hazards() const;
+    uint32_t scalar_address(const TimedOperation &operation) const;
+    void issue_operation(const TimedOperation &operation, uint32_t address, const Transfer *&transfer);
+    void go_on(const PacketOutcome &outcome);
+    int32_t packet_at(int64_t address);
+
+    const Machine &machine_;
+    const Program &program_;
+    MachineState &state_;
+    const RunOptions &options_;
+    const bool every_cycle_;
+
+    TimedProgram packets_;
+    Scoreboard scoreboard_;
+    Writeback writeback_;
+    Units units_;
+    Bus bus_;
+    Dram dram_;
+    InstructionCache instruction_cache_;
+    BranchTargetBuffer branch_targets_;
+    DataCache data_cache_;
+    ArrayUnit array_;
+    Dma dma_;
+    Hazards hazards_;
+    std::array<Pad, 4> pads_;
+
+    Cycle now_ = 0;
+    // The packet that waits: its index, the gate it is at, and why it waits.
+    int32_t waiting_ = 0;
+    Gate gate_ = Gate::LookUp;
+    Cycle look_up_at_ = 0, banks_open_at_ = 0;
+    Stall stall_ = Stall::Fetch;
+    Cycle issue_wake_ = 0;   // the earliest cycle in which the wait or its cause may change, as far as issue knows
+    bool halted_ = false;
+    Cycle halt_cycle_ = 0;
+    // The transfers that the waiting packet starts.
+    std::array<Transfer, 4> transfers_;
+    size_t transfer_count_ = 0;
+
+    uint64_t issued_ = 0, mispredicts_ = 0;
+    std::array<uint64_t, stall_causes> stalls_{};
+    std::vector<uint64_t> packet_issues_, packet_stalls_;
+};
+
+}  // namespace atalla::timing

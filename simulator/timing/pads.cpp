@@ -1,0 +1,125 @@
+#include "simulator/timing/pads.h"
+
+#include <algorithm>
+
+namespace atalla::timing {
+
+Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards)
+    : number_(number),
+      source_(vlsu_source(static_cast<int>(number))),
+      queue_(static_cast<size_t>(machine.pad.queue)),
+      accept_per_cycle_(static_cast<int>(machine.pad.accept_per_cycle)),
+      load_queue_(static_cast<uint64_t>(machine.vlsu.load_queue)),
+      store_queue_(machine.vlsu.store_queue),
+      present_delay_(machine.vlsu.present),
+      load_offer_(machine.pad.read_L + machine.vlsu.load_extra),
+      write_land_(machine.pad.write_land),
+      start_interval_{machine.pad.read_ii, machine.pad.write_ii},
+      dma_(dma),
+      writeback_(writeback),
+      hazards_(hazards),
+      vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
+      waiting_{Queue<Pending>(queue_ + 2), Queue<Pending>(queue_ + 2)} {}
+
+void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
+    const Pending pending = {{row, write, -1, packet, order}, now + present_delay_, destination};
+    if (write) {
+        stores_waiting_++;
+    } else {
+        loads_++;
+    }
+    count_pending(pending.request, 1);
+    vlsu_.push(pending);
+    wake_ = std::min(wake_, pending.present_at);
+}
+
+bool Pad::step(Cycle now) {
+    if (!full()) {
+        accept(now);
+    }
+    const bool read = may_start(false, now), write = may_start(true, now);
+    // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.
+    if (read) {
+        check_order(waiting_[false].front().request, now);
+    }
+    if (write) {
+        check_order(waiting_[true].front().request, now);
+    }
+    if (read) {
+        start(false, now);
+    }
+    if (write) {
+        start(true, now);
+    }
+    update_wake(now);
+    return write;
+}
+
+// Rule 27: the DMA engine goes before the VLSU.
+void Pad::accept(Cycle now) {
+    int accepted = 0;
+    if (dma_.next_present(number_) <= now) {
+        accept_from_dma(now);
+        accepted++;
+    }
+    if (accepted < accept_per_cycle_ && !vlsu_.empty() && vlsu_.front().present_at <= now) {
+        enqueue(vlsu_.front());
+        vlsu_.pop();
+    }
+}
+
+void Pad::accept_from_dma(Cycle now) {
+    const int tile_row = dma_.accept_row(number_, now);
+    const Transfer &transfer = dma_.transfer(number_);
+    Pending pending;
+    pending.request = {transfer.tile.pad_row + static_cast<uint32_t>(tile_row), transfer.is_load, tile_row, transfer.packet,
+                       transfer.order};
+    count_pending(pending.request, 1);
+    enqueue(pending);
+}
+
+// Rule 51: no older request of the other direction for the same row may be waiting, in the VLSU or in the pad.
+void Pad::check_order(const PadRequest &starting, Cycle now) const {
+    if (pending_[!starting.write][starting.row % filter_size] == 0) {
+        return;
+    }
+    for (const Queue<Pending> *queue : {&waiting_[!starting.write], &vlsu_}) {
+        for (size_t offset = 0; offset < queue->size(); offset++) {
+            const PadRequest &waiting = (*queue)[offset].request;
+            if (waiting.write != starting.write && waiting.row == starting.row && waiting.order < starting.order) {
+                hazards_.refuse_overtaking(number_, starting, waiting, now);
+            }
+        }
+    }
+}
+
+void Pad::start(bool write, Cycle now) {
+    const Pending started = waiting_[write].front();
+    waiting_[write].pop();
+    last_start_[write] = now;
+    count_pending(started.request, -1);
+    if (write) {
+        last_landing_ = now + write_land_;
+    }
+    if (started.request.tile_row >= 0) {
+        dma_.row_started(number_, now);
+    } else if (write) {
+        stores_waiting_--;
+    } else {
+        writeback_.push(source_, now + load_offer_, started.destination);
+    }
+}
+
+void Pad::update_wake(Cycle now) {
+    wake_ = never;
+    for (const bool write : {false, true}) {
+        if (!waiting_[write].empty()) {
+            wake_ = std::min(wake_, std::max(now + 1, last_start_[write] + start_interval_[write]));
+        }
+    }
+    if (!full() && !vlsu_.empty()) {
+        wake_ = std::min(wake_, std::max(now + 1, vlsu_.front().present_at));
+    }
+}
+
+}  // namespace atalla::timing

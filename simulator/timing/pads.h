@@ -1,0 +1,85 @@
+// Scratchpads, each with its VLSU: requests queue, reads and writes start, results are offered (rules 25 to 28, 51).
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "isa/machine.h"
+#include "simulator/timing/cycle.h"
+#include "simulator/timing/dma.h"
+#include "simulator/timing/hazards.h"
+#include "simulator/timing/writeback.h"
+
+namespace atalla::timing {
+
+class Pad {
+public:
+    Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards);
+
+    // 0 if a vreg.ld (vreg.st) may issue now, else the earliest cycle in which that may change (rule 26).
+    Cycle load_blocked_until(Cycle now) const {
+        if (loads_ - writeback_.written_before(source_, now) < load_queue_) {
+            return 0;
+        }
+        return writeback_.wrote_in(source_, now) ? now + 1 : never;
+    }
+    Cycle store_blocked_until() const { return stores_waiting_ < store_queue_ ? 0 : never; }
+
+    // A vreg.ld (or vreg.st) of a row issues now. `destination` is the vector that a load gives.
+    void issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now);
+
+    // Accepts requests, then starts the oldest read and the oldest write. Throws PacketRefusal (rule 51). Returns whether
+    // something happened that the issue of the next cycle may wait for.
+    bool step(Cycle now);
+    // The earliest cycle in which step() has something to do, as far as the pad and its VLSU know.
+    Cycle wake() const { return std::min(wake_, full() ? never : dma_.next_present(number_)); }
+
+    // The latest landing of a write (rule 41).
+    Cycle last_landing() const { return last_landing_; }
+
+private:
+    struct Pending {
+        PadRequest request;
+        Cycle present_at = 0;                  // VLSU: from then on it is presented
+        RegisterId destination = no_register;  // VLSU load
+    };
+
+    bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
+    void accept(Cycle now);
+    void accept_from_dma(Cycle now);
+    void enqueue(const Pending &pending) { waiting_[pending.request.write].push(pending); }
+    bool may_start(bool write, Cycle now) const {
+        return !waiting_[write].empty() && now >= last_start_[write] + start_interval_[write];
+    }
+    void check_order(const PadRequest &starting, Cycle now) const;
+    void start(bool write, Cycle now);
+    void count_pending(const PadRequest &request, int change) {
+        pending_[request.write][request.row % filter_size] = static_cast<uint16_t>(pending_[request.write][request.row % filter_size] + change);
+    }
+    void update_wake(Cycle now);
+
+    const uint32_t number_;
+    const Source source_;
+    const size_t queue_;
+    const int accept_per_cycle_;
+    const uint64_t load_queue_;
+    const int64_t store_queue_;
+    const Cycle present_delay_, load_offer_, write_land_;
+    const std::array<Cycle, 2> start_interval_;  // [read, write]
+    Dma &dma_;
+    Writeback &writeback_;
+    const Hazards &hazards_;
+
+    Queue<Pending> vlsu_;
+    std::array<Queue<Pending>, 2> waiting_;      // accepted and not started: [reads, writes]
+    std::array<Cycle, 2> last_start_ = {long_ago, long_ago};
+    uint64_t loads_ = 0;                         // vreg.ld issued
+    int64_t stores_waiting_ = 0;                 // vreg.st issued and not started
+    // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.
+    static constexpr size_t filter_size = 256;
+    std::array<std::array<uint16_t, filter_size>, 2> pending_{};
+    Cycle wake_ = never;
+    Cycle last_landing_ = long_ago;
+};
+
+}  // namespace atalla::timing

@@ -1,0 +1,47 @@
+// Busy registers: from which cycle on a packet that names a register may issue (rule 5).
+#pragma once
+
+#include <array>
+
+#include "isa/instruction.h"
+#include "simulator/timing/cycle.h"
+
+namespace atalla::timing {
+
+// A register of any file as one number. The constants x0, v0 and m0 are never busy and share `no_register`.
+using RegisterId = uint16_t;
+constexpr RegisterId vector_base = 256, mask_base = 512, no_register = 528;
+constexpr size_t register_ids = no_register + 1;
+
+inline RegisterId register_id(Register reg) {
+    if (is_constant(reg)) {
+        return no_register;
+    }
+    constexpr RegisterId base[] = {0, vector_base, mask_base};
+    return static_cast<RegisterId>(base[static_cast<int>(reg.cls)] + reg.number);
+}
+
+class Scoreboard {
+public:
+    // Busy with a result until release().
+    void reserve(RegisterId reg) { set(reg, never, false); }
+    // Busy with a transfer (rule 30) until release().
+    void reserve_for_transfer(RegisterId reg) { set(reg, never, true); }
+    // Free for packets that issue in cycle `from` or later.
+    void release(RegisterId reg, Cycle from) { free_at_[reg] = from; }
+
+    // `never` while nobody knows.
+    Cycle free_at(RegisterId reg) const { return free_at_[reg]; }
+    bool held_by_transfer(RegisterId reg) const { return transfer_[reg]; }
+
+private:
+    void set(RegisterId reg, Cycle free_at, bool transfer) {
+        free_at_[reg] = free_at;
+        transfer_[reg] = transfer;
+    }
+
+    std::array<Cycle, register_ids> free_at_{};
+    std::array<bool, register_ids> transfer_{};
+};
+
+}  // namespace atalla::timing

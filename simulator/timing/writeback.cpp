@@ -1,0 +1,49 @@
+#include "simulator/timing/writeback.h"
+
+namespace atalla::timing {
+
+Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard)
+    : scoreboard_(scoreboard),
+      offer_to_use_(machine.wb.offer_to_use),
+      writes_per_bank_(static_cast<uint64_t>(machine.wb.writes_per_bank)) {
+    // Each file has at most four banks: the nibbles of a 64-bit word hold all of them.
+    const auto set_banks = [this](int first, int count, int64_t banks, int first_bank) {
+        for (int number = 0; number < count; number++) {
+            bank_shift_[first + number] = static_cast<uint8_t>(4 * (first_bank + number % banks));
+        }
+    };
+    set_banks(0, vector_base, machine.regs.scalar_banks, 0);
+    set_banks(vector_base, mask_base - vector_base, machine.regs.vector_banks, 4);
+    set_banks(mask_base, no_register - mask_base, machine.regs.mask_banks, 8);
+    bank_shift_[no_register] = no_bank;
+}
+
+void Writeback::step(Cycle now) {
+    uint64_t used = 0;
+    Cycle wake = never;
+    for (Port &port : ports_) {
+        if (port.head_offer <= now) {
+            const RegisterId reg = port.results.front().reg;
+            const uint8_t shift = bank_shift_[reg];
+            // Rule 15: a result for a constant needs no bank.
+            if (shift == no_bank || (used >> shift & 15) < writes_per_bank_) {
+                if (shift != no_bank) {
+                    used += uint64_t{1} << shift;
+                }
+                scoreboard_.release(reg, now + offer_to_use_);
+                port.written++;
+                port.last_write = last_write_ = now;
+                port.results.pop();
+                // Rule 11: the next result of this unit leaves in a later cycle.
+                port.head_offer = port.results.empty() ? never : std::max(port.results.front().offer, now + 1);
+            } else {
+                port.lost = now;
+                port.head_offer = now + 1;
+            }
+        }
+        wake = std::min(wake, port.head_offer);
+    }
+    wake_ = wake;
+}
+
+}  // namespace atalla::timing

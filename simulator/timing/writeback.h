@@ -1,0 +1,78 @@
+// Results on their way to the register files: who may write a bank in a cycle (rules 11 to 15, 21).
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "isa/machine.h"
+#include "simulator/timing/cycle.h"
+#include "simulator/timing/scoreboard.h"
+
+namespace atalla::timing {
+
+// Where results come from, in the order of priority of rule 14. The scalar, vector and mask orders are all part of this one.
+enum class Source : uint8_t { Ex5, Ex1, Ex4, Ex3, Ex2, MoveToScalar, Vlsu0, Vlsu1, Vlsu2, Vlsu3, Array, Reduce, Alu, Mul, Exp };
+constexpr size_t source_count = 15;
+
+inline Source vlsu_source(int pad) { return static_cast<Source>(static_cast<int>(Source::Vlsu0) + pad); }
+
+class Writeback {
+public:
+    Writeback(const Machine &machine, Scoreboard &scoreboard);
+
+    // A result for `reg` that `source` offers from cycle `offer` on, behind those it was given before. `never` if the cycle is
+    // not known yet; offer_oldest() tells it later.
+    void push(Source source, Cycle offer, RegisterId reg) {
+        Port &port = ports_[index(source)];
+        if (port.results.empty()) {
+            port.head_offer = offer;
+            wake_ = std::min(wake_, offer);
+        }
+        port.results.push({offer, reg});
+    }
+    void offer_oldest(Source source, Cycle offer) {
+        ports_[index(source)].head_offer = offer;
+        wake_ = std::min(wake_, offer);
+    }
+
+    void step(Cycle now);
+    // The earliest cycle in which step() has something to do.
+    Cycle wake() const { return wake_; }
+
+    // Whether the oldest result of `source` lost arbitration in this cycle, so that its unit accepts nothing (rule 12).
+    bool lost_in(Source source, Cycle now) const { return ports_[index(source)].lost == now; }
+    // Results written back in cycles before `now`: what the issue of cycle `now` knows.
+    uint64_t written_before(Source source, Cycle now) const {
+        const Port &port = ports_[index(source)];
+        return port.written - (port.last_write == now);
+    }
+    bool wrote_in(Source source, Cycle now) const { return ports_[index(source)].last_write == now; }
+    // The cycle of the latest write-back of all.
+    Cycle last_write() const { return last_write_; }
+
+private:
+    struct Result {
+        Cycle offer;
+        RegisterId reg;
+    };
+    struct Port {
+        Cycle head_offer = never;
+        Queue<Result> results;
+        Cycle lost = long_ago, last_write = long_ago;
+        uint64_t written = 0;
+    };
+    static size_t index(Source source) { return static_cast<size_t>(source); }
+
+    // The writes of a cycle are counted in four bits per bank.
+    static constexpr uint8_t no_bank = 255;
+
+    Scoreboard &scoreboard_;
+    const Cycle offer_to_use_;
+    const uint64_t writes_per_bank_;
+    std::array<uint8_t, register_ids> bank_shift_{};
+    std::array<Port, source_count> ports_;
+    Cycle wake_ = never;
+    Cycle last_write_ = long_ago;
+};
+
+}  // namespace atalla::timing

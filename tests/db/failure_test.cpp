@@ -1,0 +1,210 @@
+// What can be wrong with a database file, and the sentence that says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
+#include "db/sqlite.h"
+#include "tests/db/fixtures.h"
+
+namespace atalla {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing_db::error_of;
+using testing_db::key;
+using testing_db::ok;
+using testing_db::start_child;
+using testing_db::TemporaryFolder;
+using testing_db::wait_for;
+
+void write_file(const std::filesystem::path &file, const std::string &text) {
+    std::ofstream(file, std::ios::binary) << text;
+}
+
+// Rows over several pages, all in the main file.
+void fill(const std::filesystem::path &file, int rows = 400) {
+    Database database(file);
+    for (int i = 0; i < rows; i++) {
+        database.record_trial(key(), ok(i, 1000 + i));
+    }
+}
+
+TEST(DatabaseFailure, NotADatabase) {
+    TemporaryFolder folder;
+    write_file(folder / "text", "This is a letter, long enough to be more than the header of a database file: " +
+                                    std::string(200, '.'));
+    EXPECT_EQ(error_of([&] { Database(folder / "text"); }),
+              (folder / "text").string() + " is not a tuning database: the file is not in SQLite's format");
+    EXPECT_THAT(error_of([&] { Database(folder / "text", Database::Access::ReadOnly); }), HasSubstr("not in SQLite's format"));
+    EXPECT_THAT(error_of([&] { Database(folder.path()); }), HasSubstr("it is a folder"));
+}
+
+TEST(DatabaseFailure, MissingFileOrFolder) {
+    TemporaryFolder folder;
+    EXPECT_EQ(error_of([&] { Database(folder / "none.db", Database::Access::ReadOnly); }),
+              fmt::format("there is no database at {}; name another with --db, or tune something first",
+                          (folder / "none.db").string()));
+    EXPECT_FALSE(std::filesystem::exists(folder / "none.db")) << "looking must not create";
+    write_file(folder / "file", "x");
+    EXPECT_THAT(error_of([&] { Database(folder / "file" / "x.db"); }), HasSubstr("cannot make the folder"));
+}
+
+TEST(DatabaseFailure, Locked) {
+    TemporaryFolder folder;
+    fill(folder / "x.db", 1);
+    sqlite::Connection other(folder / "x.db", sqlite::Access::ReadWrite, 100);
+    sqlite::Transaction transaction(other);
+    Database database(folder / "x.db", Database::Access::ReadWrite, 100);
+    EXPECT_EQ(database.trials_of(key()).size(), 1u) << "reading does not wait";
+    EXPECT_EQ(error_of([&] { database.record_trial(key(), ok(2, 10)); }),
+              fmt::format("the database {} is locked: another process has been writing to it for too long; wait for it to end, "
+                          "or use a file of its own for each process and merge them", (folder / "x.db").string()));
+}
+
+TEST(DatabaseFailure, AShortLockIsWaitedFor) {
+    TemporaryFolder folder;
+    fill(folder / "x.db", 1);
+    sqlite::Connection other(folder / "x.db", sqlite::Access::ReadWrite, 100);
+    auto transaction = std::make_unique<sqlite::Transaction>(other);
+    std::thread release([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        transaction.reset();
+    });
+    Database database(folder / "x.db");
+    EXPECT_EQ(error_of([&] { database.record_trial(key(), ok(2, 10)); }), "no error");
+    release.join();
+    EXPECT_EQ(database.trials_of(key()).size(), 2u);
+}
+
+TEST(DatabaseFailure, OpenedForReadingOnly) {
+    TemporaryFolder folder;
+    fill(folder / "x.db", 1);
+    Database database(folder / "x.db", Database::Access::ReadOnly);
+    EXPECT_EQ(database.trials_of(key()).size(), 1u);
+    EXPECT_EQ(error_of([&] { database.record_trial(key(), ok(2, 10)); }),
+              fmt::format("the database {} cannot be written: it was opened for reading only, or its file or folder is "
+                          "write-protected", (folder / "x.db").string()));
+}
+
+// Permissions do not bind the superuser, so the child becomes somebody else.
+void drop_privileges() {
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+        throw Error("cannot become an ordinary user");
+    }
+}
+
+TEST(DatabaseFailure, WriteProtected) {
+    TemporaryFolder folder;
+    fill(folder / "x.db", 3);
+    chmod(folder.path().c_str(), 0555);
+    chmod((folder / "x.db").c_str(), 0444);
+    const pid_t child = start_child([&] {
+        drop_privileges();
+        if (Database(folder / "x.db", Database::Access::ReadOnly).trials_of(key()).size() != 3) {
+            throw Error("the rows cannot be read");
+        }
+        const std::string message = error_of([&] { Database(folder / "x.db"); });
+        if (message.find("cannot be written: it was opened for reading only, or its file or folder is write-protected") ==
+            std::string::npos) {
+            throw Error("unexpected: " + message);
+        }
+        const std::string creation = error_of([&] { Database(folder / "new.db"); });
+        if (creation.find("cannot open the database") == std::string::npos) {
+            throw Error("unexpected: " + creation);
+        }
+    });
+    EXPECT_EQ(wait_for(child), 0);
+    chmod(folder.path().c_str(), 0755);
+}
+
+TEST(DatabaseFailure, DamagedPages) {
+    TemporaryFolder folder;
+    fill(folder / "x.db");
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(folder / "x.db"));
+    int noticed = 0, rounds = 0;
+    for (int64_t page = 4096; page + 4096 <= size; page += 4096 * 5) {
+        std::filesystem::copy_file(folder / "x.db", folder / "y.db", std::filesystem::copy_options::overwrite_existing);
+        std::fstream file(folder / "y.db", std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(page);
+        file << std::string(4096, '\xA5');
+        file.close();
+        // Whatever page it is: an error or a bad integrity report, but never a crash and never silence.
+        std::string integrity;
+        const std::string message = error_of([&] {
+            Database database(folder / "y.db");
+            integrity = database.integrity();
+            database.select();
+        });
+        noticed += message != "no error" || integrity != "ok";
+        if (message != "no error") {
+            EXPECT_THAT(message, AnyOf(HasSubstr("is damaged ("), HasSubstr("not in SQLite's format"))) << page;
+        }
+        rounds++;
+    }
+    EXPECT_GT(rounds, 5);
+    EXPECT_EQ(noticed, rounds);
+}
+
+TEST(DatabaseFailure, Truncated) {
+    TemporaryFolder folder;
+    fill(folder / "x.db");
+    for (const int64_t size : {50, 100, 4096, 5000, 20'000}) {
+        std::filesystem::copy_file(folder / "x.db", folder / "y.db", std::filesystem::copy_options::overwrite_existing);
+        std::filesystem::resize_file(folder / "y.db", size);
+        const std::string message = error_of([&] {
+            Database database(folder / "y.db");
+            if (database.integrity() != "ok") {
+                throw Error("is damaged (integrity)");
+            }
+        });
+        EXPECT_THAT(message, AnyOf(HasSubstr("is damaged ("), HasSubstr("not in SQLite's format"))) << size;
+    }
+}
+
+TEST(DatabaseFailure, AFullDiskKeepsWhatWasAcknowledged) {
+    TemporaryFolder folder;
+    fill(folder / "x.db", 10);
+    int to_parent[2];
+    ASSERT_EQ(pipe(to_parent), 0);
+    const pid_t child = start_child([&] {
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{256 * 1024, 256 * 1024};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        Database database(folder / "x.db");
+        int64_t acknowledged = 10;
+        const std::string message = error_of([&] {
+            for (; acknowledged < 100'000; acknowledged++) {
+                database.record_trial(key(), ok(acknowledged, 1000));
+            }
+        });
+        if (message.find("no space left to write the database") == std::string::npos) {
+            throw Error("unexpected: " + message);
+        }
+        if (database.trials_of(key()).size() != static_cast<size_t>(acknowledged)) {
+            throw Error("reading after the failure gives other rows");
+        }
+        if (write(to_parent[1], &acknowledged, sizeof acknowledged) != sizeof acknowledged) {
+            throw Error("cannot answer");
+        }
+    });
+    EXPECT_EQ(wait_for(child), 0);
+    int64_t acknowledged = 0;
+    ASSERT_EQ(read(to_parent[0], &acknowledged, sizeof acknowledged), static_cast<ssize_t>(sizeof acknowledged));
+    close(to_parent[0]);
+    close(to_parent[1]);
+    EXPECT_GT(acknowledged, 50);
+    Database database(folder / "x.db");
+    EXPECT_EQ(database.integrity(), "ok");
+    EXPECT_EQ(database.trials_of(key()).size(), static_cast<size_t>(acknowledged));
+    database.record_trial(key(), ok(-1, 5));
+    EXPECT_EQ(database.trials_of(key()).size(), static_cast<size_t>(acknowledged) + 1);
+}
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,31 @@
+// Exhaustive schedulers for GEMMs of a few elements on machines of a few elements: the true optimum that a lower bound
+// must not pass. They know the resource rules of the machine and nothing of the bounds' formulas. Every latency but the
+// array's is zero and every resource that a search does not name is unlimited, so an optimum found here is at most that
+// of the whole machine.
+#pragma once
+
+#include <cstdint>
+
+#include "isa/machine.h"
+
+namespace atalla::tiny {
+
+struct Problem {
+    int m, n, k_blocks;
+    // Weights change as whole tiles of one K block, columns in order, B stationary, each tile loaded `visits` times.
+    bool tiled = false;
+    int visits = 1;
+};
+
+// Array alone: lw.vi shifts one vector in, gemm.vv multiplies one vector with the sa.cols newest; one operation a cycle,
+// weight spacing, credits. Operands are at hand and sums are free.
+// Returns the cycle count with which the last product is a result.
+int64_t array_optimum(const Machine &machine, const Problem &problem);
+
+// Registers, pad reads, array and sums together: rows read their operand and (with sa.psum_in) their partial sum from
+// registers, which vreg.ld fills from pads, one read per pad and pad.read_ii cycles; results are kept in a register or
+// not and are in a pad in any case. Without sa.psum_in, add.vv sums registers, one per vec.ii cycles. With `dram`,
+// operands and results also need their DRAM beats of one vector each, one a cycle; else all operands lie in the pads.
+int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram);
+
+}  // namespace atalla::tiny

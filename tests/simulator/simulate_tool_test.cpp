@@ -1,0 +1,123 @@
+// The command atalla-simulate, run as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "isa/assembler.h"
+#include "isa/in_file.h"
+#include "tests/isa/test_paths.h"
+
+namespace atalla {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+    int status;
+    std::string output, error;
+};
+
+class SimulateTool : public testing::Test {
+protected:
+    // Runs the command in the test's folder.
+    Outcome run(const std::string &arguments) {
+        const std::string command = "cd '" + folder_.path().string() + "' && '" ATALLA_SIMULATE "' " + arguments + " >output 2>error";
+        const int status = std::system(command.c_str());
+        return {WEXITSTATUS(status), read("output"), read("error")};
+    }
+    void write_program(const std::string &name, const std::string &text) { write_in(assemble(text), folder_.path() / name); }
+    void write(const std::string &name, const std::string &text) { std::ofstream(folder_.path() / name) << text; }
+    std::string read(const std::string &name) { return read_text(folder_.path() / name); }
+
+    void expect_failure(const std::string &arguments, const std::string &message) {
+        const Outcome outcome = run(arguments);
+        EXPECT_EQ(outcome.status, 1) << arguments;
+        EXPECT_EQ(outcome.output, "") << arguments;
+        EXPECT_THAT(outcome.error, StartsWith("atalla-simulate: ")) << arguments;
+        EXPECT_THAT(outcome.error, HasSubstr(message)) << arguments;
+        EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+    }
+
+private:
+    TemporaryFolder folder_;
+};
+
+TEST_F(SimulateTool, PrintsCountersAndDumpsTheState) {
+    write_program("a.in", "addi.s x1, x0, 5\nsw.s x1, 16(x0)\nhalt.s\n");
+    const Outcome on_ax01 = run("a.in --dump-state a.state");
+    EXPECT_EQ(on_ax01.status, 0) << on_ax01.error;
+    EXPECT_THAT(on_ax01.output, StartsWith("a.in on ax01\ncycles "));
+    EXPECT_THAT(on_ax01.output, HasSubstr("stalls "));
+    EXPECT_EQ(read("a.state"), "x 1 00000005\nm 0 FFFFFFFF\nd 00000010 00000005\npackets 3\n");
+
+    const Outcome on_fsim = run("a.in --machine fsim --dump-state a.state");
+    EXPECT_THAT(on_fsim.output, StartsWith("a.in on fsim\ncycles                             3\n"));
+    EXPECT_EQ(read("a.state"),
+              "x 1 00000005\nx 2 00002000\nx 33 00003000\nm 0 FFFFFFFF\nd 00000010 00000005\npackets 3\n");
+}
+
+TEST_F(SimulateTool, PrintsJson) {
+    write_program("a.in", "halt.s\n");
+    const nlohmann::json json = nlohmann::json::parse(run("a.in --machine fsim --json").output);
+    EXPECT_EQ(json["machine"], "fsim");
+    EXPECT_EQ(json["fingerprint"].get<std::string>().size(), 16u);
+    EXPECT_EQ(json["ok"], true);
+    EXPECT_EQ(json["counters"]["cycles"], 1);
+}
+
+TEST_F(SimulateTool, TakesAMachineFile) {
+    write_program("a.in", "halt.s\n");
+    const Outcome outcome = run("a.in --machine '" + source_path("machines/ax01-psum.json").string() + "'");
+    EXPECT_EQ(outcome.status, 0) << outcome.error;
+    EXPECT_THAT(outcome.output, StartsWith("a.in on ax01-psum\n"));
+}
+
+TEST_F(SimulateTool, RunsTheOlderDialect) {
+    write("old.in", "00000000: 000000508096 00000000002F 00000000002F 000000000030\n");  // addi.s x1, x1, 1 ; halt.s
+    const Outcome outcome = run("old.in --dump-state old.state");
+    EXPECT_EQ(outcome.status, 0) << outcome.error;
+    EXPECT_THAT(outcome.output, StartsWith("old.in on fsim\n"));
+    EXPECT_THAT(read("old.state"), HasSubstr("packets 1\n"));
+    EXPECT_EQ(run("old.in --machine fsim").status, 0);
+    expect_failure("old.in --machine ax01",
+                   "'old.in' is a program of the older A48 dialect, which ax01 cannot run: use --machine fsim");
+}
+
+TEST_F(SimulateTool, RefusalsAreFailures) {
+    write_program("bad.in", "addi.s x1, x0, 5\ndiv.s x2, x1, x0\nhalt.s\n");
+    write_program("loop.in", "beq.s x0, x0, 0, 0\n");
+    expect_failure("bad.in", "packet 0x00000014 (line 2): division by zero (rule 50)");
+    expect_failure("bad.in --machine fsim --dump-state bad.state", "division by zero (rule isa 4.2)");
+    EXPECT_THAT(read("bad.state"), StartsWith("x 1 00000005\n"));  // the state where it stopped
+    expect_failure("loop.in --step-limit 100 --machine fsim", "no halt within 100 packets");
+
+    const Outcome outcome = run("bad.in --json");
+    EXPECT_EQ(outcome.status, 1);
+    const nlohmann::json json = nlohmann::json::parse(outcome.output);
+    EXPECT_EQ(json["ok"], false);
+    EXPECT_EQ(json["rule"], "50");
+}
+
+TEST_F(SimulateTool, BadInputIsOneSentence) {
+    write_program("a.in", "halt.s\n");
+    write("broken.in", "00000000: 12zz\n");
+    expect_failure("absent.in", "cannot read 'absent.in'");
+    expect_failure("broken.in", "broken.in:1:");
+    expect_failure("a.in --machine ax02", "ax01");
+    expect_failure("a.in --dump-state no/such/folder/state", "cannot write the state to 'no/such/folder/state'");
+    expect_failure("", "PROGRAM is required");
+    expect_failure("a.in --fast", "--fast");
+    EXPECT_EQ(run("a.in >/dev/full").status, 1);
+}
+
+TEST_F(SimulateTool, Help) {
+    const Outcome outcome = run("--help");
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.output, HasSubstr("Example:\n"));
+}
+
+}  // namespace
+}  // namespace atalla

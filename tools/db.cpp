@@ -1,0 +1,324 @@
+// atalla-db: looks into the tuning database, exchanges its rows and tidies it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "db/database.h"
+#include "db/default_path.h"
+#include "db/export.h"
+#include "isa/error.h"
+#include "tools/run_tool.h"
+
+namespace {
+
+using atalla::Database;
+using nlohmann::json;
+
+struct Options {
+    std::filesystem::path database;
+    bool as_json = false;
+    atalla::TrialFilter filter;
+    std::string status;
+    size_t top = 10;
+    std::filesystem::path output;
+    std::vector<std::string> sources;
+    bool everything = false;
+    bool dry_run = false;
+};
+
+// Commands that only look take a write-protected file too; an older file that can be written is brought up to date.
+Database open_existing(const std::filesystem::path &file) {
+    const bool writable = std::filesystem::exists(file) && ::access(file.c_str(), W_OK) == 0;
+    return Database(file, writable ? Database::Access::ReadWrite : Database::Access::ReadOnly);
+}
+
+void print(const json &value) { std::cout << value.dump(2) << '\n'; }
+
+std::string share(int64_t bound, int64_t cycles) {
+    return bound > 0 && cycles > 0 ? fmt::format("{:.1f} %", 100.0 * bound / cycles) : "-";
+}
+
+std::string machine_label(const atalla::KeySummary &key) {
+    return key.machine_name.empty() ? key.key.machine : key.machine_name;
+}
+
+std::string state_of(const atalla::KeySummary &key) {
+    std::string state = key.winner ? "verified" : key.best_cycles > 0 ? "not verified" : "nothing ran";
+    return key.unfinished ? state + ", unfinished" : state;
+}
+
+json summary_json(const atalla::KeySummary &key) {
+    json result = {{"op", key.key.op}, {"workload", key.key.workload}, {"machine", key.key.machine},
+                   {"machine_name", key.machine_name}, {"compiler", key.key.compiler}, {"trials", key.trials},
+                   {"ok", key.ok}, {"verified", key.verified}, {"best_cycles", key.best_cycles},
+                   {"bound_cycles", key.bound_cycles}, {"unfinished", key.unfinished}, {"winner", nullptr}};
+    if (key.winner) {
+        result["winner"] = {{"point", key.winner->trial.point}, {"cycles", key.winner->trial.cycles}};
+    }
+    return result;
+}
+
+void list(const Options &options) {
+    const Database database = open_existing(options.database);
+    const std::vector<atalla::KeySummary> keys = database.list(options.filter);
+    if (options.as_json) {
+        json all = json::array();
+        for (const atalla::KeySummary &key : keys) {
+            all.push_back(summary_json(key));
+        }
+        return print(all);
+    }
+    for (const atalla::KeySummary &key : keys) {
+        const int64_t cycles = key.winner ? key.winner->trial.cycles : key.best_cycles;
+        std::cout << fmt::format("{} {}\n    {}, compiler {}: {} cycles, {} of bound, {} trials, {}\n", key.key.op,
+                                 key.key.workload, machine_label(key), key.key.compiler, cycles,
+                                 share(key.bound_cycles, cycles), key.trials, state_of(key));
+    }
+    std::cout << fmt::format("{} tuned in {}\n", keys.size(), options.database.string());
+}
+
+std::vector<atalla::StoredTrial> fastest_first(const Database &database, const atalla::TrialKey &key) {
+    std::vector<atalla::StoredTrial> trials = database.trials_of(key);
+    std::stable_sort(trials.begin(), trials.end(), [](const auto &one, const auto &other) {
+        return std::pair(one.trial.status, one.trial.cycles) < std::pair(other.trial.status, other.trial.cycles);
+    });
+    return trials;
+}
+
+std::string trial_line(const atalla::StoredTrial &stored) {
+    const atalla::Trial &trial = stored.trial;
+    const std::string point = trial.point.assignments();
+    if (trial.status != atalla::Trial::Ok) {
+        return fmt::format("{:>12}  {}: {}", status_name(trial.status), point, trial.reason);
+    }
+    const char *mark = stored.verification == atalla::Verification::Verified ? "  verified" : "";
+    return stored.verification == atalla::Verification::Differs
+               ? fmt::format("{:>12}  {}  wrong: {}", trial.cycles, point, stored.differs)
+               : fmt::format("{:>12}  {}{}", trial.cycles, point, mark);
+}
+
+void show(const Options &options) {
+    const Database database = open_existing(options.database);
+    json all = json::array();
+    for (const atalla::KeySummary &key : database.list(options.filter)) {
+        std::vector<atalla::StoredTrial> trials = fastest_first(database, key.key);
+        std::erase_if(trials, [&](const auto &stored) {
+            return options.filter.status && stored.trial.status != *options.filter.status;
+        });
+        trials.resize(options.top > 0 ? std::min(options.top, trials.size()) : trials.size());
+        if (options.as_json) {
+            json entry = summary_json(key);
+            entry["shown"] = json::array();
+            for (const atalla::StoredTrial &stored : trials) {
+                entry["shown"].push_back(trial_json(stored));
+            }
+            all.push_back(entry);
+            continue;
+        }
+        std::cout << fmt::format("{} {}\n  machine {} ({}), compiler {}\n  {} trials, {} ran; bound {} cycles; {}\n",
+                                 key.key.op, key.key.workload, machine_label(key), key.key.machine, key.key.compiler,
+                                 key.trials, key.ok, key.bound_cycles, state_of(key));
+        for (const atalla::StoredTrial &stored : trials) {
+            std::cout << trial_line(stored) << '\n';
+        }
+    }
+    if (options.as_json) {
+        print(all);
+    }
+}
+
+// A file appears complete or not at all.
+void export_to_file(const Database &database, const std::filesystem::path &file) {
+    const std::filesystem::path unfinished = file.string() + ".part";
+    std::ofstream out(unfinished, std::ios::binary);
+    if (!out) {
+        throw atalla::Error(fmt::format("cannot write {}", unfinished.string()));
+    }
+    database.export_to(out);
+    out.close();
+    if (!out) {
+        std::filesystem::remove(unfinished);
+        throw atalla::Error(fmt::format("writing {} failed: is the disk full?", file.string()));
+    }
+    std::filesystem::rename(unfinished, file);
+}
+
+void export_rows(const Options &options) {
+    const Database database = open_existing(options.database);
+    if (!options.output.empty()) {
+        return export_to_file(database, options.output);
+    }
+    database.export_to(std::cout);
+    std::cout.flush();
+    if (!std::cout) {
+        throw atalla::Error("writing the export to standard output failed");
+    }
+}
+
+bool is_sqlite_file(const std::string &file) {
+    std::array<char, 16> start{};
+    std::ifstream in(file, std::ios::binary);
+    in.read(start.data(), start.size());
+    return std::string_view(start.data(), start.size()) == std::string_view("SQLite format 3\0", 16);
+}
+
+atalla::MergeReport merge_one(Database &database, const std::string &source) {
+    if (source == "-") {
+        return database.import_from(std::cin, "standard input");
+    }
+    if (is_sqlite_file(source)) {
+        std::error_code ignored;
+        if (std::filesystem::equivalent(source, database.file(), ignored)) {
+            throw atalla::Error(fmt::format("the database {} cannot be merged with itself", source));
+        }
+        return database.merge(open_existing(source));
+    }
+    std::ifstream in(source, std::ios::binary);
+    if (!in || std::filesystem::is_directory(source)) {
+        throw atalla::Error(fmt::format("cannot read {}", source));
+    }
+    return database.import_from(in, source);
+}
+
+void merge(const Options &options) {
+    Database database(options.database);
+    json all = json::array();
+    for (const std::string &source : options.sources) {
+        const atalla::MergeReport report = merge_one(database, source);
+        all.push_back({{"source", source}, {"read", report.read}, {"added", report.added}, {"changed", report.changed},
+                       {"conflicts", report.conflicts}});
+        if (options.as_json) {
+            continue;
+        }
+        std::cout << fmt::format("{}: {} trials read, {} added, {} changed\n", source, report.read, report.added,
+                                 report.changed);
+        for (const std::string &conflict : report.conflicts) {
+            std::cout << "  different cycles, the larger kept: " << conflict << '\n';
+        }
+    }
+    if (options.as_json) {
+        print(all);
+    }
+}
+
+void prune(const Options &options) {
+    const atalla::TrialFilter &filter = options.filter;
+    const bool chosen = !filter.op.empty() || !filter.workload.empty() || !filter.machine.empty() ||
+                        !filter.compiler.empty() || filter.status;
+    if (!chosen && !options.everything) {
+        throw atalla::Error("prune needs at least one of --op, --workload, --machine, --compiler, --status; to delete "
+                            "everything, say --all");
+    }
+    Database database = open_existing(options.database);
+    const int64_t trials = options.dry_run ? static_cast<int64_t>(database.select(filter).size()) : database.prune(filter);
+    if (options.as_json) {
+        return print({{"trials", trials}, {"deleted", !options.dry_run}});
+    }
+    std::cout << fmt::format("{} trials {}\n", trials, options.dry_run ? "would be deleted" : "deleted");
+}
+
+void stats(const Options &options) {
+    const Database database = open_existing(options.database);
+    const atalla::DatabaseStats stats = database.stats();
+    const std::string integrity = database.integrity();
+    if (options.as_json) {
+        print({{"file", options.database.string()}, {"version", stats.version}, {"integrity", integrity},
+               {"bytes", stats.bytes}, {"machines", stats.machines}, {"compilers", stats.compilers},
+               {"workloads", stats.workloads}, {"runs", stats.runs}, {"trials", stats.trials}, {"winners", stats.winners},
+               {"ok", stats.ok}, {"failed", stats.failed}, {"refused", stats.refused}, {"timed_out", stats.timed_out},
+               {"differs", stats.differs}, {"seconds_lower", stats.seconds_lower},
+               {"seconds_simulate", stats.seconds_simulate}});
+    } else {
+        std::cout << fmt::format("{}: version {}, {} bytes, integrity {}\n", options.database.string(), stats.version,
+                                 stats.bytes, integrity)
+                  << fmt::format("{} workloads, {} machines, {} compilers, {} runs\n", stats.workloads, stats.machines,
+                                 stats.compilers, stats.runs)
+                  << fmt::format("{} trials: {} ok, {} failed, {} refused, {} timed out, {} with wrong results\n",
+                                 stats.trials, stats.ok, stats.failed, stats.refused, stats.timed_out, stats.differs)
+                  << fmt::format("{} verified winners; {:.0f} s of lowering and {:.0f} s of simulation kept\n", stats.winners,
+                                 stats.seconds_lower, stats.seconds_simulate);
+    }
+    if (integrity != "ok") {
+        throw atalla::Error(fmt::format("the database {} is damaged", options.database.string()));
+    }
+}
+
+CLI::App *add_command(CLI::App &app, const std::string &name, const std::string &help, Options &options) {
+    CLI::App *command = app.add_subcommand(name, help);
+    command->add_flag("--json", options.as_json, "Print JSON");
+    command->fallthrough();
+    return command;
+}
+
+void add_filter(CLI::App &command, Options &options, bool with_status) {
+    command.add_option("--op", options.filter.op, "Only this operator, e.g. aten::addmm");
+    command.add_option("--workload", options.filter.workload, "Only this workload, as list prints it");
+    command.add_option("--machine", options.filter.machine, "Only this machine, by name or fingerprint");
+    command.add_option("--compiler", options.filter.compiler, "Only this compiler fingerprint");
+    if (with_status) {
+        command.add_option("--status", options.status, "Only trials that ended so: ok, failed, refused, timed-out");
+    }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    CLI::App app("Looks into the tuning database, exchanges its rows and tidies it; docs/database.md describes it.",
+                 "atalla-db");
+    app.footer("Examples:\n"
+               "  atalla-db list --machine ax01\n"
+               "  atalla-db show --op aten::addmm --top 5\n"
+               "  atalla-db export -o trials.jsonl\n"
+               "  atalla-db --db team.db merge mine.db trials.jsonl\n"
+               "  atalla-db prune --status timed-out");
+    Options options;
+    app.add_option("--db", options.database,
+                   "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.require_subcommand(1);
+
+    CLI::App *list_command = add_command(app, "list", "What has been tuned, with the best cycles and the share of the bound",
+                                         options);
+    add_filter(*list_command, options, false);
+    CLI::App *show_command = add_command(app, "show", "The trials of each workload, fastest first", options);
+    add_filter(*show_command, options, true);
+    show_command->add_option("--top", options.top, "Trials to show of each, 0 for all")->capture_default_str();
+    CLI::App *export_command = app.add_subcommand("export", "All rows as canonical text, one JSON object a line");
+    export_command->fallthrough();
+    export_command->add_option("-o,--output", options.output, "File to write (standard output if not given)");
+    CLI::App *merge_command = add_command(app, "merge", "Takes over the rows of other databases or exports", options);
+    merge_command->add_option("SOURCE", options.sources, "Database files, exports, or - for an export on standard input")
+        ->required();
+    CLI::App *prune_command = add_command(app, "prune", "Deletes trials", options);
+    add_filter(*prune_command, options, true);
+    prune_command->add_flag("--all", options.everything, "Delete everything");
+    prune_command->add_flag("--dry-run", options.dry_run, "Only count");
+    CLI::App *stats_command = add_command(app, "stats", "Totals, and a check of the file; exit status 1 if it is damaged",
+                                          options);
+
+    return atalla::run_tool(app, argc, argv, [&] {
+        if (options.database.empty()) {
+            options.database = atalla::default_database_path();
+        }
+        if (!options.status.empty()) {
+            options.filter.status = atalla::parse_status(options.status);
+        }
+        if (*list_command) {
+            list(options);
+        } else if (*show_command) {
+            show(options);
+        } else if (*export_command) {
+            export_rows(options);
+        } else if (*merge_command) {
+            merge(options);
+        } else if (*prune_command) {
+            prune(options);
+        } else if (*stats_command) {
+            stats(options);
+        }
+    });
+}
