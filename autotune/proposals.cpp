@@ -18,10 +18,11 @@ constexpr double explore_share = 0.5;
 constexpr size_t explore_every = 4;
 // Trials explored before refining where no number of trials is set.
 constexpr int64_t explore_unlimited = 64;
-// A prediction counts as unable to win if even the smallest ratio of measured to predicted cycles seen so far, less this
-// part, leaves it behind the best; asked only after so many trials.
-constexpr double hopeless_margin = 0.15;
-constexpr size_t hopeless_after = 8;
+// When the draft may end a search: after so many measurements, and if it ordered pairs of them rightly so much more often
+// than wrongly (Kendall's tau). Best-first measurements lie close together, so a poor draft takes long to get there.
+constexpr size_t trusted_after = 16;
+constexpr double trusted_tau = 0.4;
+constexpr size_t compared_trials = 256;   // the latest ones: the comparison is quadratic
 // Predictions kept in order, at least.
 constexpr uint64_t keep_at_least = 4096;
 
@@ -54,23 +55,54 @@ private:
 class Calibration {
 public:
     Calibration(const TuningTask &task, const Outcomes &outcomes) : best_(outcomes.best()) {
-        for (const Trial &trial : outcomes.trials()) {
-            const double predicted = task.draft ? task.draft(trial.point) : 0;
-            if (trial.status == Trial::Ok && predicted > 0) {
-                least_ratio_ = std::min(least_ratio_, static_cast<double>(trial.cycles) / predicted);
-                measured_++;
+        const std::vector<Trial> &trials = outcomes.trials();
+        for (size_t i = trials.size() - std::min(trials.size(), compared_trials); i < trials.size(); i++) {
+            const double predicted = task.draft ? task.draft(trials[i].point) : 0;
+            if (trials[i].status == Trial::Ok && predicted > 0) {
+                measured_.push_back({predicted, static_cast<double>(trials[i].cycles)});
             }
         }
+        trusted_ = measured_.size() >= trusted_after && tau() >= trusted_tau;
+        least_ratio_ = trusted_ ? extrapolated_ratio() : 0;
     }
+
+    // Whether a point cannot win: even the smallest ratio of measured to predicted cycles that is plausible leaves it
+    // behind the best.
     bool hopeless(double predicted) const {
-        return measured_ >= hopeless_after &&
-               predicted * least_ratio_ * (1 - hopeless_margin) >= static_cast<double>(best_->cycles);
+        return trusted_ && predicted * least_ratio_ >= static_cast<double>(best_->cycles);
     }
 
 private:
+    struct Measured { double predicted, cycles; };
+
+    double tau() const {
+        int64_t agreement = 0, pairs = 0;
+        for (size_t one = 0; one < measured_.size(); one++) {
+            for (size_t other = 0; other < one; other++) {
+                const double order = (measured_[one].predicted - measured_[other].predicted) *
+                                     (measured_[one].cycles - measured_[other].cycles);
+                agreement += (order > 0) - (order < 0);
+                pairs++;
+            }
+        }
+        return static_cast<double>(agreement) / static_cast<double>(pairs);
+    }
+
+    // As far below the smallest ratio seen as that is below the median: what was measured was chosen for its low
+    // prediction, so the ratios seen are the large ones.
+    double extrapolated_ratio() const {
+        std::vector<double> ratios;
+        for (const Measured &one : measured_) {
+            ratios.push_back(one.cycles / one.predicted);
+        }
+        std::sort(ratios.begin(), ratios.end());
+        return ratios.front() * ratios.front() / ratios[ratios.size() / 2];
+    }
+
     const Trial *best_;
-    double least_ratio_ = std::numeric_limits<double>::infinity();
-    size_t measured_ = 0;
+    std::vector<Measured> measured_;
+    bool trusted_ = false;
+    double least_ratio_ = 0;
 };
 
 // Best predictions first, then hill climbing from the best measured point, beside a trickle of further predictions.
@@ -82,25 +114,28 @@ public:
 
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
         const Calibration calibration(task_, outcomes);
+        const auto may_win = [&](const PricedPoint &priced) {
+            return !options_.trust_draft || !calibration.hopeless(priced.predicted);
+        };
         std::vector<Point> proposals;
         std::set<Point> chosen;
-        const auto take = [&](const PricedPoint &priced) {
-            if (!outcomes.tried(priced.point) && !calibration.hopeless(priced.predicted) &&
-                chosen.insert(priced.point).second) {
-                proposals.push_back(priced.point);
+        const auto take = [&](const Point &point) {
+            if (!outcomes.tried(point) && chosen.insert(point).second) {
+                proposals.push_back(point);
             }
         };
         const auto explore = [&](size_t up_to) {
-            for (; next_ < ranking_.points.size() && proposals.size() < up_to; next_++) {
-                take(ranking_.points[next_]);
+            for (; next_ < ranking_.points.size() && proposals.size() < up_to && may_win(ranking_.points[next_]); next_++) {
+                take(ranking_.points[next_].point);
             }
         };
         const auto refine = [&](size_t up_to) {
-            for (const PricedPoint &priced : around(outcomes.best()->point)) {
-                if (proposals.size() == up_to) {
-                    break;
+            const Neighbourhood &near = around(outcomes.best()->point);
+            for (size_t i = 0; i < near.points.size() && proposals.size() < up_to; i++) {
+                // One step is always tried: it leads out of where a wrong draft has led to.
+                if (i < near.one_step || may_win(near.points[i])) {
+                    take(near.points[i].point);
                 }
-                take(priced);
             }
         };
         const bool refining = outcomes.best() && static_cast<int64_t>(outcomes.size()) >= explore_;
@@ -121,18 +156,23 @@ public:
     int64_t drafted() const override { return drafted_; }
 
 private:
-    // Neighbours by prediction, those one step away first.
-    const std::vector<PricedPoint> &around(const Point &centre) {
-        if (centre != centre_) {
-            centre_ = centre;
-            const std::vector<Point> all = neighbours(task_.space, centre, 2);
-            const size_t one_step = neighbours(task_.space, centre, 1).size();
-            around_ = price(task_, all, options_.seed, options_.threads);
-            drafted_ += static_cast<int64_t>(all.size());
-            std::sort(around_.begin(), around_.begin() + static_cast<int64_t>(one_step));
-            std::sort(around_.begin() + static_cast<int64_t>(one_step), around_.end());
+    // By prediction, the neighbours that are one step away first.
+    struct Neighbourhood {
+        Point centre;
+        std::vector<PricedPoint> points;
+        size_t one_step = 0;
+    };
+
+    const Neighbourhood &around(const Point &centre) {
+        if (centre != near_.centre) {
+            const std::vector<Point> points = neighbours(task_.space, centre, 2);
+            near_ = {centre, price(task_, points, options_.seed, options_.threads), neighbours(task_.space, centre, 1).size()};
+            drafted_ += static_cast<int64_t>(points.size());
+            const auto two_steps = near_.points.begin() + static_cast<int64_t>(near_.one_step);
+            std::sort(near_.points.begin(), two_steps);
+            std::sort(two_steps, near_.points.end());
         }
-        return around_;
+        return near_;
     }
 
     const TuningTask &task_;
@@ -142,8 +182,7 @@ private:
     int64_t explore_;
     size_t next_ = 0;
     bool exhausted_ = false;
-    Point centre_;
-    std::vector<PricedPoint> around_;
+    Neighbourhood near_;
 };
 
 std::unique_ptr<Proposer> make_random(const TuningTask &task, const TuneOptions &options) {

@@ -1,6 +1,7 @@
 #include "autotune/tuner.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <fmt/format.h>
@@ -321,6 +322,8 @@ private:
                 result_.notes.push_back(fmt::format("none of {} points ran; the first, {}, was {}: {}", outcomes_.size(),
                                                     failed->point.assignments(), status_name(failed->status),
                                                     failed->reason));
+            } else {
+                result_.notes.push_back("no point was evaluated before the run ended");
             }
             return;
         }
@@ -382,6 +385,7 @@ TuneOptions options_for_effort(std::string_view effort) {
     TuneOptions options;
     options.max_trials = found->second;
     options.strategy = effort == "exhaustive" ? Strategy::Exhaustive : Strategy::Draft;
+    options.trust_draft = effort != "thorough";
     return options;
 }
 

@@ -30,6 +30,8 @@ struct TuneOptions {
     int threads = 0;                  // 0: what OpenMP offers. Never changes the result
     int batch = 8;                    // trials between two decisions; changes the course of the search
     double stop_at_bound_share = 0;   // stop when bound / cycles reaches this share, e.g. 0.98; 0: never
+    // Stop when the draft, corrected by what was measured and only if it proved itself, rules out all that is left.
+    bool trust_draft = true;
     uint64_t draft_limit = 200'000;   // a space with more points is drafted on a random sample of this size
     std::vector<Point> start;         // known-good points, tried first; those not in the space are skipped and noted
     int verify_attempts = 8;          // candidates verified at most, fastest first
@@ -37,8 +39,8 @@ struct TuneOptions {
     ProgressMode progress = ProgressMode::Automatic;
 };
 
-// Effort levels for command lines, by trials: "draft" 1, "quick" 16, "normal" 64, "thorough" 512, "exhaustive" all.
-// Error naming the nearest for another word.
+// Effort levels for command lines, by trials: "draft" 1, "quick" 16, "normal" 64, "thorough" 512 without trusting the
+// draft, "exhaustive" all. Error naming the nearest for another word.
 TuneOptions options_for_effort(std::string_view effort);
 
 struct TuneResult {

@@ -214,7 +214,17 @@ private:
     }
 
     void lower_op(Op &op, std::map<PointerKey, Reg> &pointers, Body &out) {
-        if (op.value) {
+        if (op.side) {
+            Body lowered;
+            for (Op &inner : *op.side) {
+                if (inner.value) lower_value(Op(inner), lowered);
+                else lowered.push_back(inner);
+            }
+            Op branch = op;
+            branch.side = std::make_shared<std::vector<Op>>();
+            for (const Node &node : lowered) branch.side->push_back(*node.op);
+            out.push_back(std::move(branch));
+        } else if (op.value) {
             const Op described = op;
             lower_value(described, out);
         } else {

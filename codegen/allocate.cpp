@@ -24,7 +24,6 @@ public:
     Allocator(Kernel &kernel, Blocks &blocks) : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks) {}
 
     void run() {
-        choose_vector_banks();
         std::vector<Interval> intervals = live_intervals();
         std::sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) { return a.first != b.first ? a.first < b.first : a.reg < b.reg; });
         for (RegisterClass cls : {RegisterClass::Scalar, RegisterClass::Vector, RegisterClass::Mask}) scan(intervals, cls);
@@ -38,6 +37,7 @@ private:
         std::vector<RegSet> use(blocks_.size(), RegSet(n)), def(blocks_.size(), RegSet(n)), in(blocks_.size(), RegSet(n)), out(blocks_.size(), RegSet(n));
         for (size_t b = 0; b < blocks_.size(); b++)
             for (const OpGroup &packet : blocks_[b].packets) {
+                if (blocks_[b].from_block >= 0) break;
                 for (const Op &op : packet)
                     for (Reg r : reads_of(op))
                         if (!def[b][r.id]) use[b][r.id] = true;
@@ -54,6 +54,7 @@ private:
                         if (in[successor][r]) live[r] = true;
                 };
                 const Terminator &end = blocks_[b].end;
+                if (blocks_[b].from_block >= 0) continue;   // counted where it is branched to
                 if (end.kind != Terminator::Halt) join(b + 1);
                 if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) join(static_cast<size_t>(end.target));
                 RegSet before = live;
@@ -77,6 +78,7 @@ private:
         };
         int position = 0;
         for (size_t b = 0; b < blocks_.size(); b++) {
+            if (blocks_[b].from_block >= 0) continue;
             const int start = position, end = position + static_cast<int>(blocks_[b].packets.size()) - 1;
             for (size_t r = 0; r < n; r++) {
                 if (in[b][r]) touch(static_cast<int32_t>(r), start);
@@ -86,6 +88,9 @@ private:
                 for (const Op &op : packet) {
                     for (Reg r : reads_of(op)) touch(r.id, position);
                     if (op.dst.defined()) touch(op.dst.id, position);
+                    if (op.side)
+                        for (const Op &inner : *op.side)
+                            if (inner.dst.defined()) touch(inner.dst.id, position);
                 }
                 position++;
             }
@@ -94,15 +99,6 @@ private:
         for (size_t r = all_lanes.id + 1; r < n; r++)
             if (seen[r]) result.push_back(intervals[r]);
         return result;
-    }
-
-    // ---- banks
-
-    // Operands of one operation, and as far as possible operations of different kinds, read different banks.
-    void choose_vector_banks() {
-        const int banks = static_cast<int>(machine_.regs.vector_banks);
-        if (!machine_.timed() || banks < 2) return;
-        (void)banks;
     }
 
     // ---- assignment

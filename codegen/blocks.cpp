@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/dependence.h"
 #include "codegen/passes.h"
 
 namespace atalla::codegen {
@@ -23,7 +24,9 @@ public:
 
 private:
     void open(const std::string &label) {
-        blocks_.push_back({label, {}, {}, {}, {}});
+        Block block;
+        block.label = label;
+        blocks_.push_back(std::move(block));
     }
 
     void load_tensor_addresses() {
@@ -43,8 +46,7 @@ private:
         std::set<Reg> used = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
         for (const Block &block : blocks_) {
             for (const Op &op : block.ops)
-                for (Reg r : op.src)
-                    if (r.defined()) used.insert(r);
+                for (Reg r : reads_of(op)) used.insert(r);
             for (Reg r : {block.end.index, block.end.limit})
                 if (r.defined()) used.insert(r);
         }

@@ -24,7 +24,10 @@ struct Block {
     Terminator end;
     // Operations of the end of an iteration that run at the start of the next one and once more after the loop.
     std::vector<Op> deferred;
-    std::vector<OpGroup> packets;   // once packed, the terminator's own packets not included
+    std::vector<OpGroup> packets;   // once packed
+    // An out-of-line block: it ends with a jump to the packet after the one that branched to it, and stands in front of
+    // block `before`.
+    int from_block = -1, from_packet = -1, before = -1;
 };
 
 using Blocks = std::vector<Block>;

@@ -68,6 +68,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     dump("addresses", [&] { return to_string(kernel); });
     Blocks blocks = make_blocks(kernel);
     dump("blocks", [&] { return to_string(kernel, blocks); });
+    if (options.optimize) assign_banks(kernel, blocks);
     pack(kernel, blocks, options.optimize);
     dump("pack", [&] { return to_string(kernel, blocks); });
     allocate(kernel, blocks);

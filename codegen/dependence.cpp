@@ -10,7 +10,8 @@ namespace {
 
 // A pad write waits behind those queued before it; the distance that is safe for a read of the same row, and the other way round.
 constexpr int store_to_load = 24, load_to_store = 24;
-constexpr int transfer_setup = 40, transfer_row = 3;
+// A usual transfer of a few rows; the hardware waits for longer ones.
+constexpr int transfer_cycles = 64;
 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
@@ -95,6 +96,15 @@ private:
             accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
             if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
         }
+        if (op.side) {
+            // The transfers it may start share the engines with the others: best in the middle between them.
+            for (const Op &inner : *op.side) {
+                if (!is_transfer(inner)) continue;
+                if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, transfer_cycles);
+                side_engine_[inner.pad] = {i, iteration};
+            }
+            return;
+        }
         if (op.orders < 0) return;
         if (op.fence) {
             for (const auto &[site, other] : accesses_[op.orders])
@@ -112,6 +122,7 @@ private:
                 if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
             if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
                 edge(last->second, i, iteration, 1);
+            if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, transfer_cycles);
             engine_[op.pad] = {i, iteration};
         } else {
             barrier_[op.orders] = {i, iteration};
@@ -132,7 +143,7 @@ private:
     std::vector<Site> rows_;
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
-    std::map<int, Site> barrier_, engine_;
+    std::map<int, Site> barrier_, engine_, side_engine_;
 };
 
 }  // namespace
@@ -143,6 +154,9 @@ std::vector<Reg> reads_of(const Op &op) {
         if (r.defined()) reads.push_back(r);
     if (op.mask.defined()) reads.push_back(op.mask);
     if (op.keeps_dst) reads.push_back(op.dst);
+    if (op.side)
+        for (const Op &inner : *op.side)
+            for (Reg r : reads_of(inner)) reads.push_back(r);
     return reads;
 }
 
@@ -165,7 +179,7 @@ int result_latency(const Machine &machine, Opcode op) {
     case Unit::Array: return op == Opcode::gemm_vv ? after(machine.sa.L) : 1;
     case Unit::MoveToScalar: return after(machine.vec.mov_to_scalar_L);
     case Unit::Vlsu: return static_cast<int>(machine.vlsu.present + machine.pad.read_L + machine.vlsu.load_extra + machine.wb.offer_to_use);
-    case Unit::Sdma: return transfer_setup + transfer_row * static_cast<int>(machine.sdma.max_rows);
+    case Unit::Sdma: return transfer_cycles;
     default: return 1;
     }
 }

@@ -52,9 +52,40 @@ Instruction instruction(const Kernel &kernel, const Op &op) {
 Program emit(const Kernel &kernel, const Blocks &blocks) {
     Program program;
     program.sources = kernel.sources;
-    std::vector<int64_t> start(blocks.size() + 1, 0);
-    for (size_t b = 0; b < blocks.size(); b++) start[b + 1] = start[b] + packet_bytes * static_cast<int64_t>(blocks[b].packets.size());
-    for (size_t b = 0; b < blocks.size(); b++) {
+    // Out-of-line blocks stand in front of a loop, with a jump over them.
+    constexpr int jump_over = -1;
+    std::vector<int> order;
+    for (size_t b = 0; b < blocks.size() && blocks[b].from_block < 0; b++) {
+        bool any = false;
+        for (size_t o = 0; o < blocks.size(); o++) {
+            if (blocks[o].before != static_cast<int>(b)) continue;
+            if (!any) order.push_back(jump_over);
+            any = true;
+            order.push_back(static_cast<int>(o));
+        }
+        order.push_back(static_cast<int>(b));
+    }
+    std::vector<int64_t> start(blocks.size(), 0);
+    int64_t at = 0;
+    for (int b : order) {
+        if (b == jump_over) {
+            at += packet_bytes;
+            continue;
+        }
+        start[b] = at;
+        at += packet_bytes * static_cast<int64_t>(blocks[b].packets.size());
+    }
+    for (size_t i = 0; i < order.size(); i++) {
+        if (order[i] == jump_over) {
+            size_t next = i + 1;
+            while (blocks[order[next]].from_block >= 0) next++;
+            Packet packet{};
+            packet[0].op = Opcode::jal;
+            packet[0].imm = static_cast<int32_t>(start[order[next]] - static_cast<int64_t>(program.packets.size()) * packet_bytes);
+            program.append(packet);
+            continue;
+        }
+        const size_t b = static_cast<size_t>(order[i]);
         if (!blocks[b].packets.empty()) program.symbols[fmt::format("{}_{}", b, blocks[b].label)] = static_cast<uint32_t>(start[b]);
         for (const OpGroup &group : blocks[b].packets) {
             Packet packet{};
@@ -62,7 +93,10 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
             const int64_t here = static_cast<int64_t>(program.packets.size()) * packet_bytes;
             for (size_t slot = 0; slot < group.size(); slot++) {
                 packet[slot] = instruction(kernel, group[slot]);
-                if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
+                const bool returns = blocks[b].from_block >= 0 && group[slot].opcode == Opcode::jal;
+                if (returns)
+                    packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
+                else if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
                     packet[slot].imm = static_cast<int32_t>(start[group[slot].imm] - here);
                 if (source < 0) source = group[slot].source;
             }

@@ -109,6 +109,8 @@ std::string to_string(const Kernel &kernel, const Op &op) {
         text += fmt::format(" {}[{}]", kernel.allocations[op.access->allocation].name, to_string(kernel, op.access->row));
     if (op.value) text += " = " + to_string(kernel, *op.value);
     if (op.fence) text += " fence";
+    if (op.side)
+        for (const Op &inner : *op.side) text += "\n      | " + to_string(kernel, inner);
     if (op.pad >= 0) text += fmt::format(" pad {}", op.pad);
     if (op.ahead) text += " ahead";
     return text;

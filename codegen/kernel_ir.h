@@ -104,6 +104,9 @@ struct Op {
     // Waits (or.s x0, ...) and fences: the allocation whose accesses may not move across.
     int32_t orders = -1;
     bool fence = false;                // the stores before it must have landed
+    // A branch out of line: these run when src[0] is not zero, and the code goes on behind the branch's packet. They touch
+    // registers that nothing else in the block does.
+    std::shared_ptr<std::vector<Op>> side;
 };
 
 // Part of a copy with constant strides: `cols` contiguous elements (at most 32) for every point of the dimensions.

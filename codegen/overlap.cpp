@@ -83,7 +83,10 @@ private:
 
     struct Channels {
         std::vector<Channel> list;
-        Reg pending, memory, slot;   // a result waits; its address; its slot (where that is not the current one)
+        Reg armed;              // this iteration made a result
+        Reg memory;             // its address
+        Reg pending;            // a result waits to leave,
+        Reg leaving, slot;      // from here and to there
     };
 
     // ---- rings
@@ -302,6 +305,8 @@ private:
         return out;
     }
 
+    static constexpr size_t most_side_operations = 40;
+
     static bool has_loop(const Body &body) {
         return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
     }
@@ -344,8 +349,6 @@ private:
 
         Body body;
         const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
-        // A rotated tail writes the current slot just before its result leaves; otherwise the slots have changed since.
-        const Reg made = stores.empty() ? Reg{} : rotate ? slot(stores[0]->allocation) : out_channels.slot;
         if (rotate) {
             wait(out_channels.list, body);
             append_ops(tail, body);
@@ -354,13 +357,24 @@ private:
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (!stores.empty()) {
             if (!rotate) wait(out_channels.list, body);
-            issue_pending(*stores[0], out_channels, made, body);
-            if (rotate) note_result(*stores[0], out_channels, body);
+            if (rotate) {
+                // The slot just written and its address leave while the hot loop runs.
+                body.push_back(value_op(out_channels.slot, {0, {}}, {slot(stores[0]->allocation)}));
+                body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
+                body.push_back(value_op(out_channels.pending, {0, {}}, {out_channels.armed}));
+                note_result(*stores[0], out_channels, body);
+            }
+            issue_pending(*stores[0], out_channels, hot ? hot_body.front().loop.get() : nullptr, body);
         }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
-            if (!stores.empty()) note_result(*stores[0], out_channels, body);
+            if (!stores.empty()) {
+                body.push_back(value_op(out_channels.slot, {0, {}}, {slot(stores[0]->allocation)}));
+                note_result(*stores[0], out_channels, body);
+                body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
+                body.push_back(value_op(out_channels.pending, {1, {}}));
+            }
         }
         loop.body = std::move(body);
         if (!stores.empty()) {
@@ -370,7 +384,7 @@ private:
                 append_ops(tail, after);
             }
             after.push_back(fence(stores[0]->allocation));
-            start_store(out_channels, made, after);
+            start_store(out_channels, rotate ? slot(stores[0]->allocation) : out_channels.slot, out_channels.memory, after);
         }
         chain_.pop_back();
     }
@@ -461,6 +475,14 @@ private:
         size_t at_node = hot.body.size();
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
+        Body one;
+        issue_step(c, one);
+        one.push_back(value_op(left, {-1, {}}, {left}));
+        if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) && hot.extent * hot.body[at_node].loop->extent >= c.run.count &&
+            one.size() <= most_side_operations) {
+            hot.body[at_node].loop->body.push_back(side(left, one));
+            return;
+        }
         const int64_t per_iteration = (c.run.count + hot.extent - 1) / hot.extent;
         std::vector<Node> issues;
         for (int64_t n = 0; n < per_iteration; n++) {
@@ -495,28 +517,45 @@ private:
         const std::string &name = kernel_.allocations[copy.allocation].name;
         Channels channels;
         for (const Run &run : split_runs(copy.tiles)) channels.list.push_back(channel(copy, run));
+        channels.armed = kernel_.scalar(name + "_armed");
         channels.pending = kernel_.scalar(name + "_pending");
         channels.memory = kernel_.scalar(name + "_out");
+        channels.leaving = kernel_.scalar(name + "_leaving");
         channels.slot = kernel_.scalar(name + "_made");
-        before.push_back(value_op(channels.pending, {0, {}}));
-        before.push_back(value_op(channels.memory, {0, {}}));
-        before.push_back(value_op(channels.slot, {0, {}}));
+        for (Reg r : {channels.armed, channels.pending, channels.memory, channels.leaving, channels.slot}) before.push_back(value_op(r, {0, {}}));
         before.push_back(value_op(slot(copy.allocation), {first_byte(copy.allocation), {}}));
         for (const Channel &c : channels.list)
             for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
         return channels;
     }
-    void start_store(const Channels &channels, Reg slot_register, Body &out) {
+    void start_store(const Channels &channels, Reg slot_register, Reg memory, Body &out) {
         for (const Channel &c : channels.list) {
-            aim(c, false, slot_register, channels.memory, {}, out);
+            aim(c, false, slot_register, memory, {}, out);
             start_all(c, true, out);
         }
     }
-    void issue_pending(const Copy &copy, const Channels &channels, Reg slot_register, Body &out) {
+    // The result of the iteration before leaves from inside the hot loop where that is one block and the transfers are few.
+    void issue_pending(const Copy &copy, const Channels &channels, Loop *hot, Body &out) {
         out.push_back(fence(copy.allocation));
-        If issue{channels.pending, {}};
-        start_store(channels, slot_register, issue.body);
-        out.push_back(std::move(issue));
+        Body issue;
+        start_store(channels, channels.slot, channels.leaving, issue);
+        issue.push_back(value_op(channels.pending, {0, {}}));
+        if (hot != nullptr && !has_loop(hot->body) && !has_loop(issue) && issue.size() <= most_side_operations) {
+            // Other transfers that go from inside this loop wait until this one has: one start an iteration.
+            for (Node &node : hot->body) {
+                if (!node.op || !node.op->side) continue;
+                const Reg left = node.op->src[0], go = kernel_.scalar("go"), idle = kernel_.scalar("idle");
+                out.push_back(value_op(idle, {-1, {}}, {channels.pending}));
+                out.push_back(binary(Opcode::and_s, go, left, idle));
+                node.op->src[0] = go;
+                node.op->dst = go;
+                node.op->side->push_back(value_op(go, {0, {}}, {left}));
+                issue.push_back(value_op(go, {0, {}}, {left}));
+            }
+            hot->body.push_back(side(channels.pending, issue));
+        } else {
+            out.push_back(If{channels.pending, std::move(issue)});
+        }
     }
     // Remembers where this iteration's result goes and turns to the other slot.
     void note_result(const Copy &copy, const Channels &channels, Body &out) {
@@ -524,9 +563,19 @@ private:
         LinearForm base = copy.mem;
         base.constant = 0;
         out.push_back(value_op(channels.memory, base.scaled(2), {kernel_.tensors[copy.tensor].base}));
-        out.push_back(value_op(channels.slot, {0, {}}, {current}));
         out.push_back(other_slot(copy.allocation, current, current));
-        out.push_back(value_op(channels.pending, {1, {}}));
+        out.push_back(value_op(channels.armed, {1, {}}));
+    }
+
+    // Operations that run out of line while `condition` is not zero.
+    static Op side(Reg condition, const Body &ops) {
+        Op branch;
+        branch.opcode = Opcode::bne_s;
+        branch.src = {condition, zero_scalar};
+        branch.dst = condition;
+        branch.side = std::make_shared<std::vector<Op>>();
+        for (const Node &node : ops) branch.side->push_back(*node.op);
+        return branch;
     }
 
     Kernel &kernel_;

@@ -70,6 +70,7 @@ public:
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
         keep_weights_apart();
+        take_out_of_line();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
     }
 
@@ -93,13 +94,13 @@ private:
         }
         Graph graph(kernel_, block.ops, -1);
         list_schedule(graph);
-        block.packets = with_delays(graph, 0);
+        block.packets = with_delays(graph);
     }
 
     void one_by_one(Block &block) {
         Graph graph(kernel_, block.ops, -1);
         for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
-        block.packets = with_delays(graph, 0);
+        block.packets = with_delays(graph);
     }
 
     void list_schedule(Graph &graph) {
@@ -141,14 +142,14 @@ private:
 
     // Cycles without an operation are not emitted: the hardware waits by itself, except across hard edges, where operations
     // that take a known time are put in between.
-    std::vector<OpGroup> with_delays(Graph &graph, int interval) {
+    std::vector<OpGroup> with_delays(Graph &graph) {
         for (int attempt = 0; attempt < 64; attempt++) {
             std::vector<int> packet_of;
             std::vector<OpGroup> packets = gather(graph, &packet_of);
             int at = -1, missing = 0;
             for (const Edge &e : graph.edges) {
                 if (!e.hard) continue;
-                const int apart = packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) + delay_between(packets, packet_of[e.from], packet_of[e.to], e.distance);
+                const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
                 if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                     at = packet_of[e.to];
                     missing = e.latency - apart;
@@ -159,40 +160,43 @@ private:
             if (at < 0) return packets;
             insert_delay(graph, packet_of, at, missing);
         }
-        (void)interval;
         throw Error("cannot generate code: the distance that the array's weights need could not be kept");
     }
 
-    // Cycles beyond their packets that delays between two packets take.
-    int delay_between(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
-        int cycles = 0;
+    // The fewest cycles between two packets: one each, the initiation intervals of the lane units, and known delays.
+    int least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
         const int total = static_cast<int>(packets.size()), end = to + distance * total;
-        for (int p = from + 1; p <= end; p++)
-            for (const Op &op : packets[p % std::max(total, 1)])
-                if (op.opcode == Opcode::rcp_bf && op.dst == delay_) cycles += delay_cycles() - 1;
-        return cycles;
+        const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp; };
+        std::array<int, 16> free_at{};
+        int delayed = -1, cycle = 0;
+        for (int p = from; p <= end; p++) {
+            if (p > from) cycle++;
+            if (p == to && to == total && distance == 0) break;   // the end of the block itself
+            const OpGroup &packet = packets[p % total];
+            for (const Op &op : packet) {
+                const Unit unit = info(op.opcode).unit;
+                if (lane(unit)) cycle = std::max(cycle, free_at[static_cast<int>(unit)]);
+                if (delayed >= 0 && delay_.defined() && std::count(op.src.begin(), op.src.end(), delay_) > 0) cycle = std::max(cycle, delayed);
+            }
+            for (const Op &op : packet) {
+                const Unit unit = info(op.opcode).unit;
+                if (lane(unit)) free_at[static_cast<int>(unit)] = cycle + static_cast<int>(machine_.vec.ii);
+                if (op.opcode == Opcode::rcp_bf && op.dst == delay_) delayed = cycle + delay_cycles();
+            }
+        }
+        return cycle;
     }
 
     int delay_cycles() const { return result_latency(machine_, Opcode::rcp_bf); }
 
-    // A reciprocal and a reader of its result, each in a packet of its own, before packet `at`.
+    // Puts packets that take the missing cycles before packet `at`.
     void insert_delay(Graph &graph, const std::vector<int> &packet_of, int at, int missing) {
-        if (!delay_.defined()) delay_ = kernel_.scalar("delay");
-        Op start, read;
-        start.opcode = Opcode::rcp_bf;
-        start.dst = delay_;
-        start.src = {kernel_.constant(0x3F800000)};
-        read.opcode = Opcode::or_s;
-        read.dst = zero_scalar;
-        read.src = {delay_, zero_scalar};
-        const int links = std::max(1, (missing + delay_cycles()) / (delay_cycles() + 1));
-        for (size_t i = 0; i < graph.cycle.size(); i++) graph.cycle[i] = packet_of[i] < at ? 2 * packet_of[i] : 2 * (packet_of[i] + 4 * links + 8);
-        // Markers sit at the packet that follows them.
-        for (int l = 0; l < links; l++) {
-            graph.ops.push_back(start);
-            graph.cycle.push_back(2 * (at + 2 * l) + 1);
-            graph.ops.push_back(read);
-            graph.cycle.push_back(2 * (at + 2 * l + 1) + 1);
+        const std::vector<OpGroup> delays = delay_packets(missing);
+        const int room = static_cast<int>(delays.size()) + 1;
+        for (size_t i = 0; i < graph.cycle.size(); i++) graph.cycle[i] = packet_of[i] + (packet_of[i] < at ? 0 : room);
+        for (size_t d = 0; d < delays.size(); d++) {
+            graph.ops.push_back(delays[d].front());
+            graph.cycle.push_back(at + static_cast<int>(d));
         }
     }
 
@@ -231,8 +235,9 @@ private:
         const int most = least + std::max(64, least);
         for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8) {
             if (!modulo_schedule(graph, deferrable, interval)) continue;
+            if (getenv("ATDBG")) fprintf(stderr, "block %zu least %d interval %d\n", b, least, interval);
             defer(b, graph, deferrable, interval);
-            block.packets = with_delays(graph, interval);
+            block.packets = with_delays(graph);
             return;
         }
         // Left to list scheduling.
@@ -242,6 +247,14 @@ private:
         const size_t n = graph.ops.size();
         std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
         ResourceTable table(kernel_, interval);
+        table.reserve_loop_end();
+        // A unit that has no cycle to spare gets its cycles first.
+        std::map<Unit, int> lanes;
+        for (const Op &op : graph.ops)
+            if (is_lane_operation(op.opcode)) lanes[info(op.opcode).unit]++;
+        const int lane_interval = static_cast<int>(machine_.vec.ii);
+        for (auto [unit, count] : lanes)
+            if (machine_.timed() && unit != Unit::Reduce && count * lane_interval == interval) table.reserve_unit(unit, 0);
         std::vector<int> order(n);
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
@@ -250,17 +263,18 @@ private:
             int first = 0, last = (may_defer ? 2 * interval : interval) - 1;
             for (int e : graph.in[i]) {
                 const Edge &edge = graph.edges[e];
-                if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + edge.latency - edge.distance * interval);
+                if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(edge) - edge.distance * interval);
                 if (edge.from == i && edge.latency > edge.distance * interval) return false;
             }
             for (int e : graph.out[i]) {
                 const Edge &edge = graph.edges[e];
-                if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - edge.latency + edge.distance * interval);
+                if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval);
             }
             last = std::min(last, first + interval - 1);
             int cycle = first;
             if (!is_marker(graph.ops[i])) {
                 while (cycle <= last && !table.fits(graph.ops[i], cycle)) cycle++;
+                if (cycle > last && getenv("ATDBG")) fprintf(stderr, "II %d: %s first %d last %d\n", interval, to_string(kernel_, graph.ops[i]).c_str(), first, last);
                 if (cycle > last) return false;
                 table.take(graph.ops[i], cycle);
             } else if (cycle > last) {
@@ -268,7 +282,39 @@ private:
             }
             graph.cycle[i] = cycle;
         }
+        shorten_lifetimes(graph, table, order, interval);
         return true;
+    }
+
+    // Cycles without an operation are dropped, so what must keep its distance is planned a little further apart.
+    static int spaced(const Edge &edge) {
+        constexpr int margin = 8;
+        return edge.latency + (edge.hard ? margin : 0);
+    }
+
+    // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
+    // fewer registers.
+    void shorten_lifetimes(Graph &graph, ResourceTable &table, const std::vector<int> &order, int interval) {
+        constexpr int load_margin = 4;   // a load may find its pad busy
+        for (size_t o = order.size(); o-- > 0;) {
+            const int i = order[o];
+            const Op &op = graph.ops[i];
+            // Scalar steps too: one that touches a transfer's register would wait for the transfer.
+            const Unit unit = info(op.opcode).unit;
+            if (op.opcode != Opcode::gemm_vv && op.opcode != Opcode::vreg_ld && (unit != Unit::Ex1 || op.side)) continue;
+            int last = interval - 1;
+            for (int e : graph.out[i]) {
+                const Edge &edge = graph.edges[e];
+                if (edge.to != i) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval - (op.opcode == Opcode::vreg_ld ? load_margin : 0));
+            }
+            const int now = graph.cycle[i];
+            if (last <= now) continue;
+            table.release(op, now);
+            int cycle = last;
+            while (cycle > now && !table.fits(op, cycle)) cycle--;
+            table.take(op, cycle);
+            graph.cycle[i] = cycle;
+        }
     }
 
     void defer(size_t b, Graph &graph, const std::vector<Deferral> &deferrable, int interval) {
@@ -277,10 +323,15 @@ private:
         for (size_t i = 0; i < graph.ops.size(); i++) {
             if (graph.cycle[i] < interval) continue;
             late.push_back({graph.cycle[i], graph.ops[i]});
+            // -0, which changes no sum: 0 * -1 on the multiplier and, from the first of them, -0 + -0 on the adder.
             Op reset;
-            reset.opcode = Opcode::mul_vs;   // 0 * -1 = -0, which changes no sum
+            reset.opcode = Opcode::mul_vs;
             reset.dst = deferrable[i].operand;
             reset.src = {zero_vector, kernel_.constant(static_cast<int32_t>(0xBF800000))};
+            if (neutral.size() % 2 == 1) {
+                reset.opcode = Opcode::add_vv;
+                reset.src = {neutral[0].dst, neutral[0].dst};
+            }
             reset.source = graph.ops[i].source;
             neutral.push_back(reset);
             graph.cycle[i] -= interval;
@@ -332,13 +383,15 @@ private:
         // Shortest distance, in packets, from a row to the start of each block: relaxed until nothing changes.
         std::vector<int> distance(blocks_.size(), spacing);
         auto leave = [&](size_t b) {
-            int since = distance[b];
-            for (const OpGroup &packet : blocks_[b].packets) {
-                since = std::min(since + 1, spacing);
-                for (const Op &op : packet)
-                    if (op.opcode == Opcode::gemm_vv) since = 0;
-            }
-            return std::min(since + (blocks_[b].end.kind == Terminator::Next ? 0 : 1), spacing);
+            const std::vector<OpGroup> &packets = blocks_[b].packets;
+            const int count = static_cast<int>(packets.size());
+            int last_row = -1;
+            for (int p = 0; p < count; p++)
+                for (const Op &op : packets[p])
+                    if (op.opcode == Opcode::gemm_vv) last_row = p;
+            int since = count == 0 ? distance[b] : last_row >= 0 ? least_cycles(packets, last_row, count, 0) : distance[b] + least_cycles(packets, 0, count, 0);
+            if (blocks_[b].end.kind != Terminator::Next) since++;
+            return std::min(since, spacing);
         };
         for (bool changed = true; changed;) {
             changed = false;
@@ -355,32 +408,72 @@ private:
             }
         }
         for (size_t b = 0; b < blocks_.size(); b++) {
-            int since = distance[b], first = -1;
-            for (size_t p = 0; p < blocks_[b].packets.size() && first < 0; p++) {
-                since++;
+            int first = -1;
+            bool rows_before = false;   // rows of this block have their own edges
+            for (size_t p = 0; p < blocks_[b].packets.size() && first < 0; p++)
                 for (const Op &op : blocks_[b].packets[p]) {
                     if (op.opcode == Opcode::lw_vi) first = static_cast<int>(p);
-                    if (op.opcode == Opcode::gemm_vv) since = spacing;   // rows of this block have their own edges
-                    if (op.opcode == Opcode::rcp_bf && op.dst == delay_) since += delay_cycles() - 1;
+                    if (op.opcode == Opcode::gemm_vv && first < 0) rows_before = true;
                 }
-            }
-            if (first < 0 || since >= spacing) continue;
-            if (!delay_.defined()) delay_ = kernel_.scalar("delay");
-            std::vector<OpGroup> delays;
-            for (int missing = spacing - since; missing > 0; missing -= delay_cycles() + 1) {
-                Op start, read;
-                start.opcode = Opcode::rcp_bf;
-                start.dst = delay_;
-                start.src = {kernel_.constant(0x3F800000)};
-                read.opcode = Opcode::or_s;
-                read.dst = zero_scalar;
-                read.src = {delay_, zero_scalar};
-                delays.push_back({start});
-                delays.push_back({read});
-            }
-            auto &packets = blocks_[b].packets;
-            packets.insert(packets.begin() + first, delays.begin(), delays.end());
+            if (first < 0 || rows_before) continue;
+            const int since = distance[b] + least_cycles(blocks_[b].packets, 0, first, 0);
+            if (since >= spacing) continue;
+            // A loop's own iterations are apart already: the delay goes in front of it.
+            const bool in_front = loop_of(b) >= 0 && b > 0;
+            auto &packets = blocks_[in_front ? b - 1 : b].packets;
+            const std::vector<OpGroup> delays = delay_packets(spacing - since);
+            packets.insert(in_front ? packets.end() : packets.begin() + first, delays.begin(), delays.end());
         }
+    }
+
+    // Packets that take at least so many cycles: a few cycles as packets that do nothing of use, more as reciprocals whose
+    // results are waited for.
+    std::vector<OpGroup> delay_packets(int cycles) {
+        if (!delay_.defined()) delay_ = kernel_.scalar("delay");
+        Op start, read;
+        start.opcode = Opcode::rcp_bf;
+        start.dst = delay_;
+        start.src = {kernel_.constant(0x3F800000)};
+        read.opcode = Opcode::or_s;
+        read.dst = zero_scalar;
+        constexpr int most_fillers = 6;
+        std::vector<OpGroup> packets;
+        for (; cycles > most_fillers; cycles -= delay_cycles() + 1) {
+            read.src = {delay_, zero_scalar};
+            packets.push_back({start});
+            packets.push_back({read});
+        }
+        read.src = {zero_scalar, zero_scalar};
+        for (; cycles > 0; cycles--) packets.push_back({read});
+        return packets;
+    }
+
+    // ---- out of line
+
+    // Bodies of side branches become blocks of their own.
+    void take_out_of_line() {
+        const size_t inline_blocks = blocks_.size();
+        for (size_t b = 0; b < inline_blocks; b++)
+            for (size_t p = 0; p < blocks_[b].packets.size(); p++)
+                for (size_t i = 0; i < blocks_[b].packets[p].size(); i++) {
+                    if (!blocks_[b].packets[p][i].side) continue;
+                    Block block;
+                    block.label = "side of " + blocks_[b].label;
+                    block.ops = *blocks_[b].packets[p][i].side;
+                    block.from_block = static_cast<int>(b);
+                    block.from_packet = static_cast<int>(p);
+                    // Behind the outermost loop around it: a forward branch is predicted not taken.
+                    block.before = static_cast<int>(b) + 1;
+                    for (size_t later = b; later < inline_blocks; later++)
+                        if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b)) block.before = static_cast<int>(later) + 1;
+                    blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
+                    blocks_.push_back(std::move(block));
+                    straight(blocks_.size() - 1);
+                    Op back;
+                    back.opcode = Opcode::jal;
+                    back.dst = zero_scalar;
+                    blocks_.back().packets.push_back({back});
+                }
     }
 
     // ---- ends of blocks
@@ -389,7 +482,7 @@ private:
         Block &block = blocks_[b];
         const Terminator &end = block.end;
         Op op;
-        if (end.kind == Terminator::Next) return;
+        if (end.kind == Terminator::Next || block.from_block >= 0) return;
         if (end.kind == Terminator::Halt) {
             op.opcode = Opcode::halt_s;
             block.packets.push_back({op});

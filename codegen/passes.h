@@ -24,6 +24,9 @@ void lower_addresses(Kernel &kernel, bool optimize);
 // Flattens the tree into basic blocks and adds the loop control.
 Blocks make_blocks(Kernel &kernel);
 
+// Gives registers the banks that they should be read from, so that packing can avoid conflicts.
+void assign_banks(Kernel &kernel, const Blocks &blocks);
+
 // Puts the operations of each block into packets.
 void pack(Kernel &kernel, Blocks &blocks, bool optimize);
 

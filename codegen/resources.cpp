@@ -41,6 +41,12 @@ ResourceTable::Row &ResourceTable::at(int cycle) {
     return rows_[index];
 }
 
+// The bank of a vector result, if it has been chosen.
+int ResourceTable::written_bank(const Op &op) const {
+    if (!machine_.timed() || !op.dst.defined() || op.dst.id <= all_lanes.id || kernel_.cls(op.dst) != RegisterClass::Vector) return -1;
+    return kernel_.registers[op.dst.id].bank;
+}
+
 int ResourceTable::busy_cycles(const Op &op) const {
     if (!machine_.timed()) return 1;
     switch (info(op.opcode).unit) {
@@ -57,14 +63,22 @@ int ResourceTable::busy_cycles(const Op &op) const {
 bool ResourceTable::fits(const Op &op, int cycle) const {
     const int unit = unit_index(info(op.opcode).unit), busy = busy_cycles(op);
     if (interval_ > 0 && busy > interval_) return false;
+    if (interval_ > 0 && interval_ % busy == 0 && phase_[unit] >= 0 && cycle % busy != phase_[unit]) return false;
     for (int c = cycle + 1; c < cycle + busy; c++)
         if (const Row *later = row(c); later != nullptr && (later->issued[unit] || later->busy[unit])) return false;
+    if (const int bank = written_bank(op); bank >= 0)
+        if (const Row *back = row(cycle + result_latency(machine_, op.opcode)); back != nullptr && back->vector_writes[bank] >= machine_.wb.writes_per_bank)
+            return false;
     const Row *now = row(cycle);
     if (now == nullptr) return true;
+    if (now->closed) return false;
     const Ports ports = ports_of(kernel_, op);
     const auto &issue = machine_.issue;
-    if (now->slots + 1 > issue.slots || now->scalar_reads + ports.scalar > issue.scalar_reads ||
-        now->vector_reads + ports.vector > issue.vector_reads || now->mask_reads + ports.mask > issue.mask_reads)
+    const bool keeps = now->kept_for != Unit::None && now->kept_for != info(op.opcode).unit;
+    constexpr int kept_vector_reads = 2;
+    if (now->slots + 1 + keeps > issue.slots || now->scalar_reads + ports.scalar > issue.scalar_reads ||
+        now->vector_reads + ports.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
+        now->mask_reads + ports.mask + keeps > issue.mask_reads)
         return false;
     switch (info(op.opcode).unit) {
     case Unit::Array:
@@ -107,35 +121,63 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
     return true;
 }
 
-void ResourceTable::take(const Op &op, int cycle) {
+void ResourceTable::change(const Op &op, int cycle, int sign) {
     const Unit kind = info(op.opcode).unit;
     const int unit = unit_index(kind), busy = busy_cycles(op);
+    const bool on = sign > 0;
     const Ports ports = ports_of(kernel_, op);
-    at(cycle + busy);   // grow first: references stay valid
+    at(cycle + std::max(busy, result_latency(machine_, op.opcode)));   // grow first: references stay valid
+    if (const int bank = written_bank(op); bank >= 0) {
+        uint8_t &writes = at(cycle + result_latency(machine_, op.opcode)).vector_writes[bank];
+        writes = static_cast<uint8_t>(writes + sign);
+    }
     Row &now = at(cycle);
-    now.slots++;
-    now.scalar_reads += ports.scalar;
-    now.vector_reads += ports.vector;
-    now.mask_reads += ports.mask;
-    now.array += kind == Unit::Array;
-    now.to_scalar += kind == Unit::MoveToScalar;
-    now.lanes += is_lane_operation(op.opcode);
+    now.slots += sign;
+    if (now.kept_for == kind && on) now.kept_for = Unit::None;
+    now.scalar_reads += sign * ports.scalar;
+    now.vector_reads += sign * ports.vector;
+    now.mask_reads += sign * ports.mask;
+    now.array += sign * (kind == Unit::Array);
+    now.to_scalar += sign * (kind == Unit::MoveToScalar);
+    now.lanes += sign * is_lane_operation(op.opcode);
     if (kind == Unit::Vlsu) {
-        now.vlsu[op.pad] = true;
-        (op.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[op.pad] = true;
+        now.vlsu[op.pad] = on;
+        (op.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[op.pad] = on;
     } else if (kind == Unit::Sdma) {
-        now.sdma[op.pad] = true;
+        now.sdma[op.pad] = on;
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
-        now.issued[unit] = true;
-        for (int c = cycle + 1; c < cycle + busy; c++) at(c).busy[unit] = true;
+        now.issued[unit] = on;
+        for (int c = cycle + 1; c < cycle + busy; c++) at(c).busy[unit] = on;
     }
     for (Reg r : op.src) {
         if (!r.defined() || r.id <= all_lanes.id) continue;
         const RegInfo &reg = kernel_.registers[r.id];
         if (reg.bank < 0) continue;
-        if (reg.cls == RegisterClass::Scalar) now.scalar_banks[reg.bank]++;
-        if (reg.cls == RegisterClass::Vector) now.vector_banks[reg.bank]++;
+        if (reg.cls == RegisterClass::Scalar) now.scalar_banks[reg.bank] = static_cast<uint8_t>(now.scalar_banks[reg.bank] + sign);
+        if (reg.cls == RegisterClass::Vector) now.vector_banks[reg.bank] = static_cast<uint8_t>(now.vector_banks[reg.bank] + sign);
     }
+}
+
+void ResourceTable::take(const Op &op, int cycle) {
+    const int unit = unit_index(info(op.opcode).unit), busy = busy_cycles(op);
+    if (interval_ > 0 && interval_ % busy == 0 && busy > 1) phase_[unit] = cycle % busy;
+    change(op, cycle, 1);
+}
+
+void ResourceTable::release(const Op &op, int cycle) { change(op, cycle, -1); }
+
+void ResourceTable::reserve_loop_end() {
+    if (interval_ < 2) return;
+    rows_[interval_ - 1].closed = true;
+    rows_[interval_ - 2].issued[unit_index(Unit::Ex1)] = true;
+}
+
+void ResourceTable::reserve_unit(Unit unit, int phase) {
+    Op op;
+    op.opcode = unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv;
+    const int busy = busy_cycles(op);
+    phase_[unit_index(unit)] = phase;
+    for (int cycle = phase; cycle < interval_; cycle += busy) rows_[cycle].kept_for = unit;
 }
 
 int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {

@@ -13,9 +13,15 @@ class ResourceTable {
 public:
     ResourceTable(const Kernel &kernel, int interval) : kernel_(kernel), machine_(*kernel.machine), interval_(interval) {
         if (interval > 0) rows_.resize(interval);
+        phase_.fill(-1);
     }
     bool fits(const Op &op, int cycle) const;
     void take(const Op &op, int cycle);
+    void release(const Op &op, int cycle);
+    // Keeps the end of a loop free for its branch: nothing in the last cycle, no operation of the branch's unit before it.
+    void reserve_loop_end();
+    // Keeps room for an operation of a unit that the loop keeps busy all the time, in every cycle of its phase.
+    void reserve_unit(Unit unit, int phase);
 
 private:
     struct Row {
@@ -23,17 +29,24 @@ private:
         std::array<bool, 16> issued{};      // by unit: an operation of this packet
         std::array<bool, 16> busy{};        // by unit: an earlier operation still keeps it
         std::array<bool, 4> vlsu{}, sdma{};
+        bool closed = false;
+        Unit kept_for = Unit::None;         // room for one operation of this unit is kept
         std::array<uint8_t, 4> scalar_banks{}, vector_banks{};
         std::array<bool, 4> read_started{}, write_started{};   // by pad
+        std::array<uint8_t, 4> vector_writes{};                // by bank: results that are written back
     };
     const Row *row(int cycle) const;
     Row &at(int cycle);
+    void change(const Op &op, int cycle, int sign);
     int busy_cycles(const Op &op) const;
+    int written_bank(const Op &op) const;
 
     const Kernel &kernel_;
     const Machine &machine_;
     int interval_;
     std::vector<Row> rows_;
+    // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
+    std::array<int, 16> phase_;
 };
 
 // Cycles that a block cannot take less than, from its busiest resource.

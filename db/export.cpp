@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "db/bounded_json.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -15,8 +16,12 @@ constexpr int format_version = 1;
 
 // A workload that is canonical JSON is exported as the object that it is; any other text as a string.
 json workload_json(const std::string &text) {
-    const json parsed = json::parse(text, nullptr, false);
-    return parsed.is_object() && parsed.dump() == text ? parsed : json(text);
+    try {
+        const json parsed = parse_bounded_json(text);
+        return parsed.is_object() && parsed.dump() == text ? parsed : json(text);
+    } catch (const Error &) {
+        return text;
+    }
 }
 
 std::string workload_text(const json &workload) {
@@ -59,6 +64,9 @@ StoredTrial parse_trial(const json &line) {
     stored.trial.cycles = line.at("cycles").get<int64_t>();
     stored.trial.reason = line.at("reason").get<std::string>();
     stored.trial.counters = line.at("counters");
+    if (!stored.trial.counters.is_null() && !stored.trial.counters.is_object()) {
+        throw Error(fmt::format("the counters of a trial are an object or null, not {}", stored.trial.counters.type_name()));
+    }
     stored.trial.seconds_lower = line.at("seconds_lower").get<double>();
     stored.trial.seconds_simulate = line.at("seconds_simulate").get<double>();
     stored.verification = parse_verification(line.at("verification").get<std::string>());
@@ -114,7 +122,7 @@ json trial_json(const StoredTrial &stored) {
 std::string export_line(const StoredTrial &trial) { return trial_json(trial).dump(); }
 
 void check_header(std::string_view line) {
-    const json header = json::parse(line, nullptr, false);
+    const json header = line.empty() ? json() : parse_bounded_json(line);
     if (!header.is_object() || header.value("format", json()) != format_name) {
         throw Error("the text does not begin with the header of a tuning database export");
     }
@@ -126,7 +134,7 @@ void check_header(std::string_view line) {
 
 std::variant<MachineName, TuningRun, StoredTrial> parse_line(std::string_view text) {
     try {
-        const json line = json::parse(text);
+        const json line = parse_bounded_json(text);
         const auto kind = line.at("kind").get<std::string>();
         if (kind == "machine") {
             return MachineName{line.at("fingerprint").get<std::string>(), line.at("name").get<std::string>()};

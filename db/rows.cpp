@@ -3,7 +3,9 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "db/bounded_json.h"
 #include "db/join.h"
+#include "isa/error.h"
 
 namespace atalla {
 
@@ -30,8 +32,7 @@ StoredTrial normalized(StoredTrial stored) {
     Trial &trial = stored.trial;
     trial.cycles = trial.status == Trial::Ok ? trial.cycles : 0;
     trial.reason = trial.status == Trial::Ok ? "" : valid_text(trial.reason);
-    trial.counters = nlohmann::json::parse(
-        trial.counters.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    trial.counters = parse_bounded_json(trial.counters.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     trial.seconds_lower = finite(trial.seconds_lower);
     trial.seconds_simulate = finite(trial.seconds_simulate);
     stored.differs = stored.verification == Verification::Differs ? valid_text(stored.differs) : "";
@@ -79,11 +80,16 @@ void bind_filter(sqlite::Statement &statement, const TrialFilter &filter) {
 StoredTrial read_trial(const sqlite::Statement &row) {
     StoredTrial stored;
     stored.key = {row.text(0), row.text(1), row.text(2), row.text(3)};
-    stored.trial.point = Point::parse(row.text(4));
-    stored.trial.status = parse_status(row.text(5));
+    try {
+        stored.trial.point = Point::parse(row.text(4));
+        stored.trial.status = parse_status(row.text(5));
+        stored.trial.counters = parse_bounded_json(row.text(8));
+    } catch (const Error &error) {
+        throw Error(fmt::format("a trial of {} {} in the database cannot be read, another program must have changed it: {}",
+                                stored.key.op, stored.key.workload, error.what()));
+    }
     stored.trial.cycles = row.integer(6);
     stored.trial.reason = row.text(7);
-    stored.trial.counters = nlohmann::json::parse(row.text(8));
     stored.trial.seconds_lower = row.real(9);
     stored.trial.seconds_simulate = row.real(10);
     stored.verification = static_cast<Verification>(row.integer(11));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <fmt/format.h>
+#include <optional>
 #include <sqlite3.h>
 #include <thread>
 
@@ -98,6 +99,11 @@ const std::vector<Migration> &migrations() {
 }
 
 int64_t checked_version(sqlite::Connection &connection, int64_t latest) {
+    // One snapshot: between two reads another process may create the tables.
+    std::optional<sqlite::Transaction> snapshot;
+    if (!connection.in_transaction()) {
+        snapshot.emplace(connection, sqlite::Transaction::Kind::Read);
+    }
     const int64_t version = connection.integer("PRAGMA user_version").value_or(0);
     const int64_t owner = connection.integer("PRAGMA application_id").value_or(0);
     const int64_t objects = connection.integer("SELECT count(*) FROM sqlite_master").value_or(0);

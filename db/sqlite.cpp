@@ -32,10 +32,6 @@ std::string immutable_uri(const std::filesystem::path &file) {
     return uri + "?immutable=1";
 }
 
-bool out_of_space(int system_error) {
-    return system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
-}
-
 }  // namespace
 
 Connection::Connection(const std::filesystem::path &file, Access access, int busy_milliseconds) : file_(file) {
@@ -108,8 +104,10 @@ void Connection::fail(int code) const {
         case SQLITE_CANTOPEN:
             throw Error(fmt::format("cannot open the database {}: {}", name, system_detail));
         case SQLITE_IOERR:
-            if (out_of_space(system_error)) {
-                fail(SQLITE_FULL);
+            // A limit on file sizes, a quota or a full disk below the log's index do not come as SQLITE_FULL.
+            if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_FSYNC) {
+                throw Error(fmt::format("writing the database {} failed: the disk is full, over a limit, or broken; everything "
+                                        "recorded before is kept: free some space and run the same command again", name));
             }
             throw Error(fmt::format("reading or writing the database {} failed: {}", name, system_detail));
         default:

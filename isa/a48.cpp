@@ -119,8 +119,12 @@ constexpr std::array<const InstructionInfo *, 256> make_index() {
 constexpr auto by_opcode = make_index();
 
 // Bits [high:low] of a slot.
-uint64_t bits(uint64_t slot, int high, int low) { return (slot >> low) & ((uint64_t{1} << (high - low + 1)) - 1); }
-uint8_t byte(uint64_t slot, int high, int low) { return static_cast<uint8_t>(bits(slot, high, low)); }
+uint64_t bits(uint64_t slot, int high, int low) {
+    return (slot >> low) & ((uint64_t{1} << (high - low + 1)) - 1);
+}
+uint8_t byte(uint64_t slot, int high, int low) {
+    return static_cast<uint8_t>(bits(slot, high, low));
+}
 int32_t sign_extend(uint64_t value, int width) {
     return static_cast<int32_t>(static_cast<int64_t>(value) - (value >> (width - 1) ? int64_t{1} << width : 0));
 }
@@ -136,53 +140,62 @@ void decode_fields(uint64_t slot, Format format, Instruction &instruction) {
     instruction.d = byte(slot, 14, 7);
     instruction.a = byte(slot, 22, 15);
     switch (format) {
-    case Format::R: instruction.b = byte(slot, 30, 23); break;
-    case Format::I:
-    case Format::M: instruction.imm = sign_extend(bits(slot, 34, 23), 12); break;
-    case Format::MI:
-        instruction.a = 0;
-        instruction.imm = sign_extend(bits(slot, 39, 15), 25);
-        break;
-    case Format::BR:
-        instruction.d = 0;
-        instruction.b = byte(slot, 30, 23);
-        instruction.aux = byte(slot, 13, 7);
-        instruction.imm = sign_extend(bits(slot, 14, 14) << 9 | bits(slot, 39, 31), 10) * 4;
-        break;
-    case Format::VV:
-    case Format::VS:
-        instruction.b = byte(slot, 30, 23);
-        instruction.mask = byte(slot, 34, 31);
-        break;
-    case Format::VI:
-        instruction.imm = static_cast<int32_t>(bits(slot, 42, 35) << 8 | bits(slot, 30, 23));
-        instruction.mask = byte(slot, 34, 31);
-        break;
-    case Format::VMV:
-    case Format::VMS:
-        instruction.d = byte(slot, 10, 7);
-        instruction.a = byte(slot, 18, 11);
-        instruction.b = byte(slot, 26, 19);
-        instruction.mask = byte(slot, 30, 27);
-        break;
-    case Format::VM:
-        decode_tile_shape(slot, instruction);
-        instruction.rc = byte(slot, 34, 34);
-        instruction.rc_id = byte(slot, 39, 35);
-        instruction.register_form = bits(slot, 40, 40);
-        break;
-    case Format::SDMA:
-        instruction.register_form = bits(slot, 34, 34);
-        if (instruction.register_form) {
+        case Format::R:
             instruction.b = byte(slot, 30, 23);
-        } else {
+            break;
+        case Format::I:
+        case Format::M:
+            instruction.imm = sign_extend(bits(slot, 34, 23), 12);
+            break;
+        case Format::MI:
+            instruction.a = 0;
+            instruction.imm = sign_extend(bits(slot, 39, 15), 25);
+            break;
+        case Format::BR:
+            instruction.d = 0;
+            instruction.b = byte(slot, 30, 23);
+            instruction.aux = byte(slot, 13, 7);
+            instruction.imm = sign_extend(bits(slot, 14, 14) << 9 | bits(slot, 39, 31), 10) * 4;
+            break;
+        case Format::VV:
+        case Format::VS:
+            instruction.b = byte(slot, 30, 23);
+            instruction.mask = byte(slot, 34, 31);
+            break;
+        case Format::VI:
+            instruction.imm = static_cast<int32_t>(bits(slot, 42, 35) << 8 | bits(slot, 30, 23));
+            instruction.mask = byte(slot, 34, 31);
+            break;
+        case Format::VMV:
+        case Format::VMS:
+            instruction.d = byte(slot, 10, 7);
+            instruction.a = byte(slot, 18, 11);
+            instruction.b = byte(slot, 26, 19);
+            instruction.mask = byte(slot, 30, 27);
+            break;
+        case Format::VM:
             decode_tile_shape(slot, instruction);
-        }
-        break;
-    case Format::VTS: instruction.imm = static_cast<int32_t>(bits(slot, 30, 23)); break;
-    case Format::MTS:
-    case Format::STM: break;
-    case Format::None: instruction.d = instruction.a = 0; break;
+            instruction.rc = byte(slot, 34, 34);
+            instruction.rc_id = byte(slot, 39, 35);
+            instruction.register_form = bits(slot, 40, 40);
+            break;
+        case Format::SDMA:
+            instruction.register_form = bits(slot, 34, 34);
+            if (instruction.register_form) {
+                instruction.b = byte(slot, 30, 23);
+            } else {
+                decode_tile_shape(slot, instruction);
+            }
+            break;
+        case Format::VTS:
+            instruction.imm = static_cast<int32_t>(bits(slot, 30, 23));
+            break;
+        case Format::MTS:
+        case Format::STM:
+            break;
+        case Format::None:
+            instruction.d = instruction.a = 0;
+            break;
     }
 }
 
@@ -203,9 +216,13 @@ std::array<Instruction, 4> decode_packet(const InLine &line) {
 
 }  // namespace
 
-const InstructionInfo *find_instruction(Opcode op) { return by_opcode[static_cast<uint8_t>(op)]; }
+const InstructionInfo *find_instruction(Opcode op) {
+    return by_opcode[static_cast<uint8_t>(op)];
+}
 
-const InstructionInfo &info(Opcode op) { return *find_instruction(op); }
+const InstructionInfo &info(Opcode op) {
+    return *find_instruction(op);
+}
 
 Instruction decode(uint64_t slot) {
     if (slot >> slot_bits) {
@@ -214,7 +231,8 @@ Instruction decode(uint64_t slot) {
     const auto op = static_cast<Opcode>(slot & 0x7F);
     const InstructionInfo *row = find_instruction(op);
     if (!row) {
-        throw Error(fmt::format("slot word 0x{:012X} has the A48-undefined opcode 0x{:02X}", slot, static_cast<int>(op)));
+        throw Error(
+            fmt::format("slot word 0x{:012X} has the A48-undefined opcode 0x{:02X}", slot, static_cast<int>(op)));
     }
     Instruction instruction;
     instruction.op = op;

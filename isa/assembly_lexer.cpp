@@ -21,10 +21,13 @@ bool is_word_character(char c) {
 
 std::string Token::describe() const {
     switch (kind) {
-    case Kind::NewLine:
-    case Kind::End: return "the end of the line";
-    case Kind::Quoted: return fmt::format("\"{}\"", text);
-    default: return fmt::format("'{}'", text);
+        case Kind::NewLine:
+        case Kind::End:
+            return "the end of the line";
+        case Kind::Quoted:
+            return fmt::format("\"{}\"", text);
+        default:
+            return fmt::format("'{}'", text);
     }
 }
 
@@ -33,7 +36,8 @@ Token AssemblyLexer::make(Token::Kind kind, size_t begin, size_t length) const {
 }
 
 void AssemblyLexer::skip_blanks_and_comment() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\r')) {
+    while (position_ < text_.size() &&
+           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\r')) {
         position_++;
     }
     if (position_ < text_.size() && text_[position_] == '#') {
@@ -88,7 +92,9 @@ bool AssemblyLexer::followed_by(char c) const {
     return next != std::string_view::npos && text_[next] == c;
 }
 
-void AssemblyLexer::skip_line() { position_ = std::min(text_.find('\n', position_), text_.size()); }
+void AssemblyLexer::skip_line() {
+    position_ = std::min(text_.find('\n', position_), text_.size());
+}
 
 std::string_view AssemblyLexer::rest(int &first_line) const {
     const size_t end = text_.find('\n', position_);

@@ -26,10 +26,10 @@ constexpr Field r_fields[] = {scalar("rd", Member::D, Write, 7), scalar("rs1", M
 constexpr Field i_fields[] = {scalar("rd", Member::D, Write, 7), scalar("rs1", Member::A, Read, 15),
                               number("imm12", Member::Imm, 23, 12, true)};
 constexpr Field mi_fields[] = {scalar("rd", Member::D, Write, 7), number("imm25", Member::Imm, 15, 25, true)};
-constexpr Field br_fields[] = {
-    scalar("rs1", Member::A, ReadWrite, 15), scalar("rs2", Member::B, Read, 23),
-    {"offset", Member::Imm, FieldKind::Number, None, 31, 9, true, 14, 2},
-    number("incr", Member::Aux, 7, 7, false)};
+constexpr Field br_fields[] = {scalar("rs1", Member::A, ReadWrite, 15),
+                               scalar("rs2", Member::B, Read, 23),
+                               {"offset", Member::Imm, FieldKind::Number, None, 31, 9, true, 14, 2},
+                               number("incr", Member::Aux, 7, 7, false)};
 constexpr Field vv_fields[] = {vector("vd", Member::D, Write, 7), vector("vs1", Member::A, Read, 15),
                                vector("vs2", Member::B, Read, 23), lane_mask};
 constexpr Field vs_fields[] = {vector("vd", Member::D, Write, 7), vector("vs1", Member::A, Read, 15),
@@ -64,30 +64,48 @@ int64_t Field::maximum() const {
 
 RegisterClass Field::register_class() const {
     switch (kind) {
-    case FieldKind::Vector: return RegisterClass::Vector;
-    case FieldKind::Mask: return RegisterClass::Mask;
-    default: return RegisterClass::Scalar;
+        case FieldKind::Vector:
+            return RegisterClass::Vector;
+        case FieldKind::Mask:
+            return RegisterClass::Mask;
+        default:
+            return RegisterClass::Scalar;
     }
 }
 
 std::span<const Field> fields(Format format) {
     switch (format) {
-    case Format::R: return r_fields;
-    case Format::I:
-    case Format::M: return i_fields;
-    case Format::MI: return mi_fields;
-    case Format::BR: return br_fields;
-    case Format::VV: return vv_fields;
-    case Format::VS: return vs_fields;
-    case Format::VI: return vi_fields;
-    case Format::VMV: return vmv_fields;
-    case Format::VMS: return vms_fields;
-    case Format::VM: return vm_fields;
-    case Format::SDMA: return sdma_fields;
-    case Format::VTS: return vts_fields;
-    case Format::MTS: return mts_fields;
-    case Format::STM: return stm_fields;
-    case Format::None: break;
+        case Format::R:
+            return r_fields;
+        case Format::I:
+        case Format::M:
+            return i_fields;
+        case Format::MI:
+            return mi_fields;
+        case Format::BR:
+            return br_fields;
+        case Format::VV:
+            return vv_fields;
+        case Format::VS:
+            return vs_fields;
+        case Format::VI:
+            return vi_fields;
+        case Format::VMV:
+            return vmv_fields;
+        case Format::VMS:
+            return vms_fields;
+        case Format::VM:
+            return vm_fields;
+        case Format::SDMA:
+            return sdma_fields;
+        case Format::VTS:
+            return vts_fields;
+        case Format::MTS:
+            return mts_fields;
+        case Format::STM:
+            return stm_fields;
+        case Format::None:
+            break;
     }
     return {};
 }
@@ -99,57 +117,77 @@ std::string_view format_name(Format format) {
 }
 
 std::string_view unit_name(Unit unit) {
-    constexpr std::string_view names[] = {"none", "EX1",       "EX2",   "EX3",            "EX4",  "EX5",  "ALU",      "MUL",
-                                          "EXP",  "reduction", "array", "move-to-scalar", "VLSU", "SDMA", "undefined"};
+    constexpr std::string_view names[] = {"none", "EX1",  "EX2",      "EX3",       "EX4",   "EX5",
+                                          "ALU",  "MUL",  "EXP",      "reduction", "array", "move-to-scalar",
+                                          "VLSU", "SDMA", "undefined"};
     return names[static_cast<size_t>(unit)];
 }
 
 int64_t get(const Instruction &instruction, Member member) {
     switch (member) {
-    case Member::D: return instruction.d;
-    case Member::A: return instruction.a;
-    case Member::B: return instruction.b;
-    case Member::Mask: return instruction.mask;
-    case Member::Aux: return instruction.aux;
-    case Member::Imm: break;
+        case Member::D:
+            return instruction.d;
+        case Member::A:
+            return instruction.a;
+        case Member::B:
+            return instruction.b;
+        case Member::Mask:
+            return instruction.mask;
+        case Member::Aux:
+            return instruction.aux;
+        case Member::Imm:
+            break;
     }
     return instruction.imm;
 }
 
 void set(Instruction &instruction, Member member, int64_t value) {
     switch (member) {
-    case Member::D: instruction.d = static_cast<uint8_t>(value); break;
-    case Member::A: instruction.a = static_cast<uint8_t>(value); break;
-    case Member::B: instruction.b = static_cast<uint8_t>(value); break;
-    case Member::Mask: instruction.mask = static_cast<uint8_t>(value); break;
-    case Member::Aux: instruction.aux = static_cast<uint8_t>(value); break;
-    case Member::Imm: instruction.imm = static_cast<int32_t>(value); break;
+        case Member::D:
+            instruction.d = static_cast<uint8_t>(value);
+            break;
+        case Member::A:
+            instruction.a = static_cast<uint8_t>(value);
+            break;
+        case Member::B:
+            instruction.b = static_cast<uint8_t>(value);
+            break;
+        case Member::Mask:
+            instruction.mask = static_cast<uint8_t>(value);
+            break;
+        case Member::Aux:
+            instruction.aux = static_cast<uint8_t>(value);
+            break;
+        case Member::Imm:
+            instruction.imm = static_cast<int32_t>(value);
+            break;
     }
 }
 
 Access access(const InstructionInfo &info, const Field &field, bool psum_in) {
     switch (info.variant) {
-    case Variant::Usual: break;
-    case Variant::Store:
-        if (field.member == Member::D) {
-            return Read;
-        }
-        break;
-    case Variant::OneSource:
-        if (field.member == Member::B) {
-            return None;
-        }
-        break;
-    case Variant::MatrixRow:
-        if (field.member == Member::Mask || (field.member == Member::B && !psum_in)) {
-            return None;
-        }
-        break;
-    case Variant::WeightLoad:
-        if (field.member == Member::D) {
-            return None;
-        }
-        break;
+        case Variant::Usual:
+            break;
+        case Variant::Store:
+            if (field.member == Member::D) {
+                return Read;
+            }
+            break;
+        case Variant::OneSource:
+            if (field.member == Member::B) {
+                return None;
+            }
+            break;
+        case Variant::MatrixRow:
+            if (field.member == Member::Mask || (field.member == Member::B && !psum_in)) {
+                return None;
+            }
+            break;
+        case Variant::WeightLoad:
+            if (field.member == Member::D) {
+                return None;
+            }
+            break;
     }
     return field.access;
 }

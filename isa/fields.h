@@ -45,7 +45,8 @@ int64_t get(const Instruction &instruction, Member member);
 // Precondition: `value` lies in the range of the field.
 void set(Instruction &instruction, Member member, int64_t value);
 
-// How the instruction accesses one of its register fields: the format's rule with the exceptions of InstructionInfo::variant.
+// How the instruction accesses one of its register fields: the format's rule with the exceptions of
+// InstructionInfo::variant.
 Access access(const InstructionInfo &info, const Field &field, bool psum_in);
 
 // The mask m0 is a constant, but has an encoding as a destination.

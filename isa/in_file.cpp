@@ -34,7 +34,9 @@ Packet decode_packet(const InLine &line) {
     return packet;
 }
 
-std::string system_message() { return std::strerror(errno); }
+std::string system_message() {
+    return std::strerror(errno);
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ Program read_in(std::istream &input, const std::string &name) {
     Program program;
     InHandlers handlers;
     handlers.packet = [&](const InLine &line) {
-        packets.insert_or_assign(packets.end(), line.address, PlacedPacket{line.address, decode_packet(line), -1, line.number});
+        packets.insert_or_assign(packets.end(), line.address,
+                                 PlacedPacket{line.address, decode_packet(line), -1, line.number});
         line.check_limit(packets.size(), in_packet_limit, "packets");
     };
     handlers.data = [&](const InLine &line) {
@@ -109,7 +112,8 @@ std::map<uint32_t, uint32_t> overlapping_words(const std::map<uint32_t, std::vec
         }
         const uint64_t end = start + uint64_t{bytes.size()};
         if (start < previous_end) {
-            throw Error(fmt::format("the bytes at 0x{:X} overlap those before them, which end at 0x{:X}", start, previous_end));
+            throw Error(
+                fmt::format("the bytes at 0x{:X} overlap those before them, which end at 0x{:X}", start, previous_end));
         }
         if (end > address_end) {
             throw Error(fmt::format("the {} bytes at 0x{:X} reach past the 32-bit address space", bytes.size(), start));

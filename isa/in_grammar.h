@@ -19,10 +19,11 @@ struct InLine {
     std::string_view text;    // the whole line
     int number;               // from 1
     uint32_t address;
-    size_t value_begin;       // offset in `text` of the first digit
-    std::string digits;       // of the value: hexadecimal, no prefix, at least one
+    size_t value_begin;  // offset in `text` of the first digit
+    std::string digits;  // of the value: hexadecimal, no prefix, at least one
 
-    // Fills `words`, most significant first, `word_digits` digits each, leading digits 0. Throws Error if the value is wider.
+    // Fills `words`, most significant first, `word_digits` digits each, leading digits 0. Throws Error if the value is
+    // wider.
     void split(std::span<uint64_t> words, size_t word_digits) const;
     uint32_t data_word() const;
     // Throws Error if `count` things of the file are more than `limit`.

@@ -182,8 +182,9 @@ std::string isa_document() {
     append_formats(text);
     text += instructions_heading;
     for (const InstructionInfo &row : instruction_table()) {
-        append(text, "| {:02X} | `{}` | {} | {} | {} | {} | {} |\n", static_cast<int>(row.op), syntax(row), format_name(row.format),
-               unit_name(row.unit), accessed(row, Access::Read), accessed(row, Access::Write), row.effect);
+        append(text, "| {:02X} | `{}` | {} | {} | {} | {} | {} |\n", static_cast<int>(row.op), syntax(row),
+               format_name(row.format), unit_name(row.unit), accessed(row, Access::Read), accessed(row, Access::Write),
+               row.effect);
     }
     text += contract;
     text += assembly;

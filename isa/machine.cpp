@@ -109,6 +109,7 @@ MachineFile read_file(const fs::path &file, int depth) {
     const bool inherits = json.contains("based_on");
     if (inherits) {
         const std::string base = text_field(file, json, "", "based_on");
+        if (base.find('/') != std::string::npos) fail(file, fmt::format("\"based_on\" is \"{}\", but it must be a name, not a path", base));
         const fs::path base_file = file.parent_path() / (base + ".json");
         if (!fs::exists(base_file)) {
             fail(file, fmt::format("it is based on \"{}\", but there is no {} beside it", base, base_file.filename().string()));

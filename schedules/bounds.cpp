@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "isa/error.h"
@@ -28,16 +29,22 @@ int64_t unit_cycles(int64_t count, int64_t ii, int64_t latency) {
 
 // ---- DRAM ----
 
-// Most column commands in `cycles` consecutive cycles, with rows open in all banks (rule 36).
-int64_t most_beats(const Machine &machine, int64_t cycles) {
-    return std::min(ceil_div(cycles, machine.dram.cas),
-                    machine.dram.groups * ceil_div(cycles, machine.dram.cas_same_group));
+// Column commands with rows open in all banks: dram.cas apart, dram.cas_same_group apart within a group (rule 36). Of any
+// groups+1 in a row two share a group, so `groups` of them fill one round of this many cycles.
+int64_t round_cycles(const Machine &machine) {
+    return std::max(machine.dram.cas_same_group, machine.dram.groups * machine.dram.cas);
 }
 
-// Least number of consecutive cycles in which `beats` >= 1 column commands fit.
+// Most column commands in `cycles` >= 1 consecutive cycles.
+int64_t most_beats(const Machine &machine, int64_t cycles) {
+    const int64_t rounds = (cycles - 1) / round_cycles(machine), rest = (cycles - 1) % round_cycles(machine);
+    return rounds * machine.dram.groups + std::min(machine.dram.groups, rest / machine.dram.cas + 1);
+}
+
+// Least number of consecutive cycles for `beats` >= 1 column commands.
 int64_t least_cycles(const Machine &machine, int64_t beats) {
-    const auto &dram = machine.dram;
-    return std::max((beats - 1) * dram.cas, (ceil_div(beats, dram.groups) - 1) * dram.cas_same_group) + 1;
+    const int64_t rounds = (beats - 1) / machine.dram.groups, rest = (beats - 1) % machine.dram.groups;
+    return rounds * round_cycles(machine) + rest * machine.dram.cas + 1;
 }
 
 int64_t beat_cycles(const Machine &machine, int64_t beats) {
@@ -102,9 +109,7 @@ struct Gemm {
 
     int64_t k_blocks() const { return ceil_div(k, machine.sa.rows); }
     int64_t multiplications() const { return options.batch * m * n * k; }
-    int64_t bytes() const {
-        return element_bytes * (options.batch * (m * k + k * n + m * n) + options.addend);
-    }
+    int64_t bytes() const { return element_bytes * (options.batch * (m * k + k * n + m * n) + options.addend); }
     // Vector additions of a machine without partial sums, for every result vector.
     int64_t additions() const { return k_blocks() - 1 + (options.addend > 0); }
 };
@@ -118,7 +123,8 @@ int64_t latency_cycles(const Gemm &gemm) {
     // Looked up in cycle 0, requested in 1, row opened, column command, arrival, used in the cycle after (rules 2, 3).
     const int64_t first_issue = 1 + dram.open_closed + dram.complete + 1;
     // scpad.ld, its first beat, the row written, vreg.ld after the end (rules 28, 31, 32).
-    const int64_t dma_in = sdma.setup + dram.complete + 1 + pad.write_land + 1 + vlsu.present + pad.read_L + vlsu.load_extra + use;
+    const int64_t dma_in =
+        sdma.setup + dram.complete + 1 + pad.write_land + 1 + vlsu.present + pad.read_L + vlsu.load_extra + use;
     // vreg.st, scpad.st in a later packet, the row read, its last beat complete (rules 33, 41, 53).
     const int64_t dma_out = 1 + sdma.setup + pad.read_L + sdma.load_extra + dram.complete + 1;
     const int64_t array = 1 + machine.sa.L + 1 + use;  // one lw.vi, the row, its result
@@ -136,8 +142,7 @@ int64_t latency_cycles(const Gemm &gemm) {
 }
 
 int64_t out_of_core_cycles(const Gemm &gemm) {
-    return dram_cycles(gemm.machine,
-                       element_bytes * least_transfers(gemm.multiplications(), elements_on_chip(gemm.machine)));
+    return dram_cycles(gemm.machine, element_bytes * least_transfers(gemm.multiplications(), elements_on_chip(gemm.machine)));
 }
 
 // Programs::Tiled with one choice of the stationary operand.
@@ -183,9 +188,7 @@ struct TileVisits {
     }
     // Cycles of one pad that reads the vectors which no register (all but v0) can hold when the visits begin. `sums` rows
     // read a partial sum.
-    int64_t reads(int64_t sums) const {
-        return machine.pad.read_ii * (streamed + sums - p * (machine.regs.vector - 1));
-    }
+    int64_t reads(int64_t sums) const { return machine.pad.read_ii * (streamed + sums - p * (machine.regs.vector - 1)); }
 };
 
 // All visits of a product, in units of 1/pad.count cycles. Where the pads hold up one stretch of visits, the first and the
@@ -216,9 +219,7 @@ int64_t visits_to_cycles(const Machine &machine, int64_t units) {
 // The least over the number of visits. As a function of it the time is a maximum of straight lines, so it falls, then
 // rises: the least is where it first does not fall.
 int64_t Tiled::visits() const {
-    const auto time = [this](int64_t visits) {
-        return all_visits(machine(), streamed, stationary, gemm.k_blocks(), visits);
-    };
+    const auto time = [this](int64_t visits) { return all_visits(machine(), streamed, stationary, gemm.k_blocks(), visits); };
     int64_t low = 1, high = streamed;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -272,33 +273,32 @@ int64_t AnyProgram::accumulate() const {
     const auto rate = [this](int64_t ii) { return machine().timed() ? 1.0 / static_cast<double>(ii) : 1.0; };
     const double lanes = static_cast<double>(machine().vec.vl);
     const double per_cycle = rate(machine().vec.ii) + (rate(machine().ex3.ii) + rate(machine().vec.reduce_ii)) / lanes;
-    // Each of the three units may start an operation in the last interval that nothing waits for longer than a cycle.
+    // In the last interval each of the three units may finish one operation more than its rate says.
     return std::max<int64_t>(0, static_cast<int64_t>(std::floor(static_cast<double>(lane_additions() - 3) / per_cycle)));
 }
 
-// V visits cost the array their gaps and save pad reads, sa.cols registers at a time: the least over V of the larger.
+// V visits cost the array V - 1 gaps and save the pads V register files of reads: the least over V of the longer of both.
 int64_t AnyProgram::visits() const {
     if (tiles() == 0) {
         return 0;
     }
-    const auto &[pad, vec, regs] = std::tie(machine().pad, machine().vec, machine().regs);
-    const int64_t gap = switch_gap(machine());
-    const int64_t loss = std::min(credit_loss(machine()), gap);  // keeps the array's time from falling as V grows
+    const Machine &of = machine();
+    const int64_t loss = std::min(credit_loss(of), switch_gap(of));  // keeps the array's time from falling as V grows
     const auto array = [&](int64_t visits) {
-        return array_cycles(machine(), rows(), std::max(loads(), visits), visits) +
-               loss * credit_waits(machine(), rows(), visits);
+        return array_cycles(of, rows(), std::max(loads(), visits), visits) + loss * credit_waits(of, rows(), visits);
     };
-    const int64_t array_depth = gemm.k - (gemm.k % machine().sa.rows == 1);
-    const int64_t streamed = gemm.options.batch * rows_of_block() * array_depth / vec.vl;
-    const int64_t sums = gemm.options.batch * gemm.m * gemm.n * (gemm.k_blocks() - 1) / vec.vl;
-    // Vectors a cycle from the pads, and element by element from scalar registers through ALU and MUL.
-    const double per_cycle = static_cast<double>(pad.count) / static_cast<double>(pad.read_ii) +
-                             2.0 / static_cast<double>(vec.ii * vec.vl);
+    const int64_t array_depth = gemm.k - (gemm.k % of.sa.rows == 1);
+    const int64_t streamed = gemm.options.batch * rows_of_block() * array_depth / of.vec.vl;
+    const int64_t sums = gemm.options.batch * gemm.m * gemm.n * (gemm.k_blocks() - 1) / of.vec.vl;
+    // Vectors a cycle from the pads, and element by element from scalar registers through ALU and MUL. The first ones
+    // may come at once.
+    const double per_cycle = static_cast<double>(of.pad.count) / static_cast<double>(of.pad.read_ii) +
+                             2.0 / static_cast<double>(of.vec.ii * of.vec.vl);
     const auto reads = [&](int64_t visits) {
-        const int64_t vectors = streamed + sums - visits * (regs.vector - 1) - pad.count - 2;
+        const int64_t vectors = streamed + sums - visits * (of.regs.vector - 1) - of.pad.count - 2;
         return vectors <= 0 ? 0 : static_cast<int64_t>(std::floor(static_cast<double>(vectors) / per_cycle));
     };
-    // The first V at which the array decides.
+    // The first V at which the array decides; the pads do one below it.
     int64_t low = tiles(), high = std::max(low, rows());
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -308,8 +308,8 @@ int64_t AnyProgram::visits() const {
             low = middle + 1;
         }
     }
-    const int64_t at = std::max(array(low), reads(low));
-    return low == tiles() ? at : std::min(at, std::max(array(low - 1), reads(low - 1)));
+    const int64_t here = std::max(array(low), reads(low));
+    return low == tiles() ? here : std::min(here, reads(low - 1));
 }
 
 Bound AnyProgram::bound() const {
@@ -339,6 +339,16 @@ Bound Tiled::bound() const {
                        {"pads", pad_cycles(machine(), operand_rows() + result_rows())},
                        {"issue", issue_packets()},
                        {"latency", latency_cycles(gemm)}});
+}
+
+// The terms, largest first: of two choices that one term makes equal, the next term tells the better.
+std::vector<int64_t> descending(const Bound &bound) {
+    std::vector<int64_t> values;
+    for (const auto &[name, value] : bound.terms) {
+        values.push_back(value);
+    }
+    std::ranges::sort(values, std::greater());
+    return values;
 }
 
 void check(int64_t m, int64_t n, int64_t k, const GemmBoundOptions &options) {
@@ -382,7 +392,7 @@ Bound gemm_bound(const Machine &machine, int64_t m, int64_t n, int64_t k, const 
         return AnyProgram{gemm}.bound();
     }
     const Bound b_stationary = Tiled{gemm, m, n}.bound(), a_stationary = Tiled{gemm, n, m}.bound();
-    return a_stationary.cycles < b_stationary.cycles ? a_stationary : b_stationary;
+    return descending(a_stationary) < descending(b_stationary) ? a_stationary : b_stationary;
 }
 
 int64_t visit_cycles(const Machine &machine, int64_t streamed, int64_t stationary, int64_t k, int64_t visits) {

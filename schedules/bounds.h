@@ -14,8 +14,8 @@ namespace atalla {
 // A bound is the largest of its terms. Unit: cycles on a hardware machine, packets on a functional one.
 struct Bound {
     int64_t cycles = 0;
-    std::string binding;                                   // name of the term that decides, the first of equals
-    std::vector<std::pair<std::string, int64_t>> terms;    // name and value
+    std::string binding;                                 // name of the term that decides, the first of equals
+    std::vector<std::pair<std::string, int64_t>> terms;  // name and value
 };
 
 // The bound that these terms make. Error if there is none.
@@ -30,19 +30,20 @@ enum class Programs {
     Tiled,
     // Every program without data-dependent control or addresses that gives the right bits for every input, infinities
     // and NaN included, computes each product of two blocks in one lane of a gemm.vv (or, if the blocks are one element
-    // deep, wherever it likes) and each sum of two such products by one floating-point addition of the machine.
+    // deep, wherever it likes) and each sum of two such products by one floating-point addition of the machine, and
+    // fills vector registers from pads or, element by element, from scalar registers.
     Any,
 };
 
 struct GemmBoundOptions {
-    int64_t batch = 1;     // independent products of the same shape, as in bmm
-    int64_t addend = 0;    // elements, in all, of a tensor added to the result: n for a bias, m*n for C in addmm, 0: none
+    int64_t batch = 1;   // independent products of the same shape, as in bmm
+    int64_t addend = 0;  // elements, in all, of a tensor added to the result: n for a bias, m*n for C in addmm, 0: none
     Programs programs = Programs::Tiled;
 };
 
 // Bound for C[m,n] = A[m,k] B[k,n] (+ addend) in bf16, every tensor in DRAM before and after, no two overlapping, from a
-// cold start. K is summed in blocks of sa.rows elements that start at multiples of sa.rows, each rounded to bf16 once.
-// Which operand is stationary is free: the smaller bound of the two is taken.
+// cold start. K is summed in blocks of sa.rows elements that start at multiples of sa.rows, each rounded to bf16 once,
+// the addend after that. Which operand is stationary is free: the smaller bound of the two is taken.
 //
 // Terms for Tiled: dram, out of core, array, visits, accumulate, pads, issue, latency; a functional machine has array,
 // accumulate and issue. Any has the same without pads and issue. Section 13 of the microarchitecture reference is the
@@ -62,10 +63,10 @@ int64_t dram_cycles(const Machine &machine, int64_t bytes);
 
 // Vector operations by lane unit, each on vec.vl elements.
 struct LaneWork {
-    int64_t adds = 0;         // add, subtract, compare
+    int64_t adds = 0;  // add, subtract, compare
     int64_t muls = 0;
     int64_t exps = 0;
-    int64_t reductions = 0;   // rsum, rmin, rmax
+    int64_t reductions = 0;  // rsum, rmin, rmax
 };
 int64_t lane_cycles(const Machine &machine, const LaneWork &work);
 

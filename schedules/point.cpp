@@ -1,5 +1,6 @@
 #include "schedules/point.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,15 @@ std::string suggestion(std::string_view name, const Point::Values &values) {
     return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
+void check_name(std::string_view name) {
+    if (!is_parameter_name(name)) {
+        throw Error(fmt::format("{} is not the name of a parameter: letters, digits, '_' and '.' make one",
+                                nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+    }
+}
+
 void set_once(Point &point, std::string_view name, int64_t value) {
+    check_name(name);
     if (point.contains(name)) {
         throw Error(fmt::format("a point gives the parameter '{}' twice", name));
     }
@@ -45,6 +54,12 @@ Point parse_assignments(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_parameter_name(std::string_view name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    });
+}
 
 int64_t Point::operator[](std::string_view name) const {
     const auto found = values_.find(name);
@@ -84,9 +99,13 @@ Point Point::parse(std::string_view text) {
     if (text.empty() || text.front() != '{') {
         return parse_assignments(text);
     }
-    // nlohmann::json keeps the last of two equal keys; a point that contradicts itself must not pass.
+    // nlohmann::json keeps the last of two equal keys; a point that contradicts itself must not pass. Nesting ends here
+    // too: printing what is nested deeply, if only in a message, takes as much stack.
     std::vector<std::string> keys;
-    const auto reject_repetition = [&](int, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+    const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+        if (depth > 2) {
+            throw Error("a point must be a JSON object of integers, without anything nested");
+        }
         if (event == nlohmann::json::parse_event_t::key) {
             const std::string key = parsed.get<std::string>();
             if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
@@ -97,7 +116,7 @@ Point Point::parse(std::string_view text) {
         return true;
     };
     try {
-        return nlohmann::json::parse(text, reject_repetition).get<Point>();
+        return nlohmann::json::parse(text, check).get<Point>();
     } catch (const nlohmann::json::exception &error) {
         throw Error(fmt::format("a point is not valid JSON: {}", error.what()));
     }
@@ -116,6 +135,7 @@ void from_json(const nlohmann::json &json, Point &point) {
     }
     point = Point();
     for (const auto &[name, value] : json.items()) {
+        check_name(name);
         const bool fits = value.is_number_integer() &&
                           (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
         if (!fits) {

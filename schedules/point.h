@@ -11,6 +11,9 @@
 
 namespace atalla {
 
+// A name is made of ASCII letters, digits, underscores and dots, so that every text form of a point is unambiguous.
+bool is_parameter_name(std::string_view name);
+
 // Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial.
 class Point {
 public:
@@ -32,7 +35,7 @@ public:
     std::string text() const;
     // The same for people and command lines: tile_m=4,tile_n=2.
     std::string assignments() const;
-    // Reads either form. Error for anything else, and for a name given twice.
+    // Reads either form. Error for anything else, and for a name that is not one or is given twice.
     static Point parse(std::string_view text);
 
     bool operator==(const Point &) const = default;

@@ -158,8 +158,9 @@ const Parameter &Space::find(std::string_view name) const {
 void check_space(const Space &space) {
     std::set<std::string> names;
     for (const Parameter &parameter : space.parameters) {
-        if (parameter.name.empty()) {
-            throw Error("a parameter of the schedule space has no name");
+        if (!is_parameter_name(parameter.name)) {
+            throw Error(fmt::format("'{}' is not the name of a parameter: letters, digits, '_' and '.' make one",
+                                    parameter.name));
         }
         if (!names.insert(parameter.name).second) {
             throw Error(fmt::format("the schedule space has two parameters '{}'", parameter.name));

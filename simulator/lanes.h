@@ -53,6 +53,22 @@ float with_nan_rules(float a, float b, Operation operation) {
     return is_nan_bits(float_bits(result)) ? bits_float(default_nan) : result;
 }
 
+// results[lane] = a[lane] operation b[lane] with the rules for NaN: plain arithmetic, done again where a NaN came out.
+template <class Operation>
+void for_all_lanes(const float *a, const float *b, float *results, Operation operation) {
+    bool nan = false;
+    for (int lane = 0; lane < lanes; lane++) {
+        results[lane] = operation(a[lane], b[lane]);
+        nan |= is_nan_bits(float_bits(results[lane]));
+    }
+    if (nan) [[unlikely]]
+        for (int lane = 0; lane < lanes; lane++) results[lane] = with_nan_rules(a[lane], b[lane], operation);
+}
+
+inline void round_lanes(float *values) {
+    for (int lane = 0; lane < lanes; lane++) values[lane] = bf16_round(values[lane]);
+}
+
 // Reductions over the lanes whose bit in `active` is set, of values rounded to bf16 (isa reference 4.8). The sum is float32,
 // sequential from lane 0 up; the extrema keep the first of equals and skip NaN.
 float sum_of_lanes(const float *values, uint32_t active);

@@ -9,11 +9,23 @@
 
 namespace atalla::semantics {
 
-// Lane operands are bf16. On hardware the registers hold nothing else.
+// The lanes of a register as operands, which are bf16. On hardware the registers hold nothing else.
 template <MachineModel model>
-float lane_operand(float value) {
-    return model == Hardware ? value : bf16_round(value);
-}
+class LaneOperands {
+public:
+    explicit LaneOperands(const float *values) : values_(values) {
+        if constexpr (model == Functional) {
+            for (int lane = 0; lane < lanes; lane++) rounded_[lane] = bf16_round(values[lane]);
+            values_ = rounded_;
+        }
+    }
+    LaneOperands(const LaneOperands &) = delete;
+    operator const float *() const { return values_; }
+
+private:
+    alignas(64) float rounded_[lanes];
+    const float *values_;
+};
 
 // vd = rounded results where the mask is set. v0 stays zero.
 inline void set_lanes(S &s, const I &i, const float *results) {
@@ -24,16 +36,8 @@ inline void set_lanes(S &s, const I &i, const float *results) {
 template <MachineModel model, class Operation>
 void arithmetic(S &s, const I &i, const float *second, Operation operation) {
     alignas(64) float results[lanes];
-    const float *first = s.v[i.a];
-    bool nan = false;
-    for (int lane = 0; lane < lanes; lane++) {
-        results[lane] = operation(lane_operand<model>(first[lane]), lane_operand<model>(second[lane]));
-        nan |= is_nan_bits(float_bits(results[lane]));
-    }
-    if (nan) [[unlikely]]
-        for (int lane = 0; lane < lanes; lane++)
-            results[lane] = with_nan_rules(lane_operand<model>(first[lane]), lane_operand<model>(second[lane]), operation);
-    for (float &result : results) result = bf16_round(result);
+    for_all_lanes(LaneOperands<model>(s.v[i.a]), LaneOperands<model>(second), results, operation);
+    round_lanes(results);
     set_lanes(s, i, results);
 }
 
@@ -57,9 +61,9 @@ template <MachineModel model>
 void expi_vi(S &s, const I &i) {
     alignas(64) float results[lanes];
     for (int lane = 0; lane < lanes; lane++) {
-        const float operand = lane_operand<model>(s.v[i.a][lane]);
-        results[lane] = model == Functional && float_bits(operand) == expi_quirk_input ? bits_float(expi_quirk_result)
-                                                                                         : atalla_exp(operand);
+        const uint32_t operand = bf16_round_bits(float_bits(s.v[i.a][lane]));
+        const bool quirk = model == Functional && operand == expi_quirk_input;
+        results[lane] = quirk ? bits_float(expi_quirk_result) : atalla_exp(bits_float(operand));
     }
     set_lanes(s, i, results);
 }
@@ -106,8 +110,7 @@ void rmax_vi(S &s, const I &i) {
 // Pushes vs1 into the weight buffer at column 0. Upstream's functional simulator first fills columns 0 to 31 (quirk 12).
 template <MachineModel model>
 void lw_vi(S &s, const I &i) {
-    alignas(64) float values[lanes];
-    for (int lane = 0; lane < lanes; lane++) values[lane] = lane_operand<model>(s.v[i.a][lane]);
+    const LaneOperands<model> values(s.v[i.a]);
     if (model == Functional && s.weights.loaded < lanes)
         s.weights.set_column(s.weights.loaded++, values);
     else
@@ -119,17 +122,16 @@ void lw_vi(S &s, const I &i) {
 template <MachineModel model>
 void gemm_vv(S &s, const I &i) {
     if (i.d == 0) return;
-    alignas(64) float row[lanes], sums[lanes];
-    for (int lane = 0; lane < lanes; lane++) row[lane] = lane_operand<model>(s.v[i.a][lane]);
-    row_times_weights(row, s.weights, sums);
-    float *vd = s.v[i.d];
-    const float *addend = s.v[i.b];
-    for (int lane = 0; lane < lanes; lane++) {
-        const float dot = bf16_round(sums[lane]);
-        if (model == Functional)
-            vd[lane] = with_nan_rules(dot, addend[lane], std::plus<float>());
-        else
-            vd[lane] = s.psum_in ? bf16_round(with_nan_rules(dot, addend[lane], std::plus<float>())) : dot;
+    alignas(64) float sums[lanes];
+    row_times_weights(LaneOperands<model>(s.v[i.a]), s.weights, sums);
+    round_lanes(sums);
+    if (model == Functional || s.psum_in) {
+        alignas(64) float addend[lanes];
+        std::copy_n(s.v[i.b], lanes, addend);
+        for_all_lanes(sums, addend, s.v[i.d], std::plus<float>());
+        if (model == Hardware) round_lanes(s.v[i.d]);
+    } else {
+        std::copy_n(sums, lanes, s.v[i.d]);
     }
 }
 

@@ -24,8 +24,8 @@ void check_packets(const atalla::Program &program, const Options &options) {
     const atalla::Machine machine = atalla::find_machine(options.machine);
     for (const atalla::PlacedPacket &placed : program.packets) {
         if (const auto violation = atalla::check_packet(placed.packet, machine)) {
-            throw atalla::Error(fmt::format("{}:{}: a packet breaks the contract of {}: {}", options.input.string(), placed.line,
-                                            machine.name, *violation));
+            throw atalla::Error(fmt::format("{}:{}: a packet breaks the contract of {}: {}", options.input.string(),
+                                            placed.line, machine.name, *violation));
         }
     }
 }
@@ -51,7 +51,8 @@ int main(int argc, char **argv) {
     Options options;
     app.add_option("FILE", options.input, "Assembly text")->required();
     app.add_option("-o,--output", options.output, "Program file to write (standard output if not given)");
-    app.add_option("--machine", options.machine, "Refuse packets that this machine cannot issue: a name or a machine file");
+    app.add_option("--machine", options.machine,
+                   "Refuse packets that this machine cannot issue: a name or a machine file");
     app.add_flag("--comments", options.comments, "Write the assembly text of each packet beside it");
     return atalla::run_tool(app, argc, argv, [&] { assemble(options); });
 }

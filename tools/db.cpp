@@ -105,11 +105,16 @@ std::string trial_line(const atalla::StoredTrial &stored) {
 void show(const Options &options) {
     const Database database = open_existing(options.database);
     json all = json::array();
-    for (const atalla::KeySummary &key : database.list(options.filter)) {
+    atalla::TrialFilter of_any_status = options.filter;
+    of_any_status.status.reset();
+    for (const atalla::KeySummary &key : database.list(of_any_status)) {
         std::vector<atalla::StoredTrial> trials = fastest_first(database, key.key);
         std::erase_if(trials, [&](const auto &stored) {
             return options.filter.status && stored.trial.status != *options.filter.status;
         });
+        if (trials.empty()) {
+            continue;
+        }
         trials.resize(options.top > 0 ? std::min(options.top, trials.size()) : trials.size());
         if (options.as_json) {
             json entry = summary_json(key);
@@ -219,7 +224,7 @@ void prune(const Options &options) {
     if (options.as_json) {
         return print({{"trials", trials}, {"deleted", !options.dry_run}});
     }
-    std::cout << fmt::format("{} trials {}\n", trials, options.dry_run ? "would be deleted" : "deleted");
+    std::cout << fmt::format("trials {}: {}\n", options.dry_run ? "to delete" : "deleted", trials);
 }
 
 void stats(const Options &options) {

@@ -7,7 +7,8 @@
 
 namespace atalla {
 
-// Parses the command line into the options of `app`, then calls `run`. Returns the exit status: 0, or 1 after a failure.
+// Parses the command line into the options of `app`, then calls `run`. Returns the exit status: 0, or 1 after a
+// failure.
 template <typename Run>
 int run_tool(CLI::App &app, int argc, char **argv, Run &&run) {
     try {

@@ -21,9 +21,9 @@ public:
 
     // 0 if a row may issue now, else the earliest cycle in which that may change.
     Cycle row_blocked_until(Cycle now) const {
-        // Rule 22. A result written back in this cycle still has its tag.
-        if (rows_ - writeback_.written_before(Source::Array, now) >= tags_) {
-            return writeback_.wrote_in(Source::Array, now) ? now + 1 : never;
+        // Rule 22.
+        if (rows_ - writeback_.written(Source::Array) >= tags_) {
+            return never;
         }
         // Rule 23. Credits return in the order of the rows.
         const Cycle free_at = credit_free_at_[next_credit_];

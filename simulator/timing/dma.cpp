@@ -125,9 +125,9 @@ Beat Dma::launch(uint32_t pad, Cycle now) {
 
 void Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
     Engine &engine = engines_[pad];
-    // A launch that waited for this beat follows in the next cycle.
+    // A launch that waited for this beat may follow in the same cycle.
     if (engine.outstanding-- == timing_.outstanding) {
-        update_launch(pad, now + 1);
+        update_launch(pad, now);
     }
     if (!engine.transfer.is_load) {
         if (engine.launch_row == engine.rows() && engine.outstanding == 0) {

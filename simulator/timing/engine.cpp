@@ -64,13 +64,16 @@ RunResult Engine::run() {
 
 // The order of a cycle: DRAM data arrive, results are written back, a packet issues, pads, bus, DRAM.
 void Engine::run_to_halt() {
-    while (!halted_) {
+    for (;;) {
         complete_beats();
         if (every_cycle_ || writeback_.wake() <= now_) {
             writeback_.step(now_);
         }
         const bool issued = issue_step();
         step_memory();
+        if (halted_) {
+            return;
+        }
         if (issued) {
             now_++;
             continue;

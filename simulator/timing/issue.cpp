@@ -1,6 +1,8 @@
 // The packet that waits: its gates (rules 4 to 7), what issues, and where fetch goes on.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "isa/packet_checker.h"
 #include "simulator/timing/engine.h"
 
@@ -83,8 +85,13 @@ void Engine::read_transfers() {
     for (int slot = 0; slot < packet.operation_count; slot++) {
         const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
         if (operation.kind == OperationKind::Transfer) {
-            transfers_[transfer_count_++] = {dma_tile<MachineModel::Hardware>(state_, operation.instruction), operation.is_load,
-                                             operation.destination, waiting_, issued_};
+            const DmaTile tile = dma_tile<MachineModel::Hardware>(state_, operation.instruction);
+            if (tile.rows > machine_.sdma.max_rows || tile.columns > machine_.sdma.max_cols) [[unlikely]] {
+                refuse("50", fmt::format("{} moves {} x {} elements, but a tile has at most {} x {}",
+                                         info(operation.instruction.op).mnemonic, tile.rows, tile.columns,
+                                         machine_.sdma.max_rows, machine_.sdma.max_cols));
+            }
+            transfers_[transfer_count_++] = {tile, operation.is_load, operation.destination, waiting_, issued_};
         }
     }
     if (transfer_count_ > 1) {
@@ -120,7 +127,7 @@ bool Engine::structure_accepts() {
                 break;
             case OperationKind::VectorAccess: {
                 const Pad &pad = pads_[operation.instruction.aux];
-                vlsu = std::max(vlsu, operation.is_write ? pad.store_blocked_until() : pad.load_blocked_until(now_));
+                vlsu = std::max(vlsu, (operation.is_write ? pad.accepts_store() : pad.accepts_load()) ? 0 : never);
                 break;
             }
             case OperationKind::Transfer:

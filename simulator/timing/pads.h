@@ -16,14 +16,9 @@ class Pad {
 public:
     Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards);
 
-    // 0 if a vreg.ld (vreg.st) may issue now, else the earliest cycle in which that may change (rule 26).
-    Cycle load_blocked_until(Cycle now) const {
-        if (loads_ - writeback_.written_before(source_, now) < load_queue_) {
-            return 0;
-        }
-        return writeback_.wrote_in(source_, now) ? now + 1 : never;
-    }
-    Cycle store_blocked_until() const { return stores_waiting_ < store_queue_ ? 0 : never; }
+    // Whether a vreg.ld (vreg.st) may issue (rule 26).
+    bool accepts_load() const { return loads_ - writeback_.written(source_) < load_queue_; }
+    bool accepts_store() const { return stores_waiting_ < store_queue_; }
 
     // A vreg.ld (or vreg.st) of a row issues now. `destination` is the vector that a load gives.
     void issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now);

@@ -32,7 +32,7 @@ void Writeback::step(Cycle now) {
                 }
                 scoreboard_.release(reg, now + offer_to_use_);
                 port.written++;
-                port.last_write = last_write_ = now;
+                last_write_ = now;
                 port.results.pop();
                 // Rule 11: the next result of this unit leaves in a later cycle.
                 port.head_offer = port.results.empty() ? never : std::max(port.results.front().offer, now + 1);

@@ -41,12 +41,8 @@ public:
 
     // Whether the oldest result of `source` lost arbitration in this cycle, so that its unit accepts nothing (rule 12).
     bool lost_in(Source source, Cycle now) const { return ports_[index(source)].lost == now; }
-    // Results written back in cycles before `now`: what the issue of cycle `now` knows.
-    uint64_t written_before(Source source, Cycle now) const {
-        const Port &port = ports_[index(source)];
-        return port.written - (port.last_write == now);
-    }
-    bool wrote_in(Source source, Cycle now) const { return ports_[index(source)].last_write == now; }
+    // Results of `source` written back so far.
+    uint64_t written(Source source) const { return ports_[index(source)].written; }
     // The cycle of the latest write-back of all.
     Cycle last_write() const { return last_write_; }
 
@@ -58,7 +54,7 @@ private:
     struct Port {
         Cycle head_offer = never;
         Queue<Result> results;
-        Cycle lost = long_ago, last_write = long_ago;
+        Cycle lost = long_ago;
         uint64_t written = 0;
     };
     static size_t index(Source source) { return static_cast<size_t>(source); }

@@ -124,8 +124,8 @@ TEST_F(DbTool, Prune) {
     const Output unbounded = run("prune");
     EXPECT_EQ(unbounded.status, 1);
     EXPECT_THAT(unbounded.text, HasSubstr("prune needs at least one of --op"));
-    EXPECT_EQ(run("prune --status refused --dry-run").text, "1 trials would be deleted\n");
-    EXPECT_EQ(run("prune --status refused").text, "1 trials deleted\n");
+    EXPECT_EQ(run("prune --status refused --dry-run").text, "trials to delete: 1\n");
+    EXPECT_EQ(run("prune --status refused").text, "trials deleted: 1\n");
     EXPECT_EQ(json::parse(run("prune --all --json").text)["trials"], 2);
     EXPECT_THAT(run("prune --status refsed").text, HasSubstr("did you mean 'refused'?"));
 }

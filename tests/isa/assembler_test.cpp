@@ -114,8 +114,8 @@ TEST(Assembler, ResolvesLabels) {
     EXPECT_EQ(program.packets[1].packet[1].aux, 0);
     EXPECT_EQ(program.packets[2].packet[0].imm, 40);
     EXPECT_EQ(program.packets[2].packet[0].aux, 3);
-    EXPECT_THAT(program.symbols, ElementsAre(Pair("again", 20u), Pair("first", 0u), Pair("main", 0u), Pair("odd name!", 80u),
-                                             Pair("work", 80u)));
+    EXPECT_THAT(program.symbols, ElementsAre(Pair("again", 20u), Pair("first", 0u), Pair("main", 0u),
+                                             Pair("odd name!", 80u), Pair("work", 80u)));
 }
 
 TEST(Assembler, FollowsDirectives) {
@@ -142,7 +142,8 @@ TEST(Assembler, FollowsDirectives) {
 
 TEST(Assembler, ExpandsLargeConstants) {
     EXPECT_EQ(one("li.s x1, -5"), (Instruction{.op = Opcode::li_s, .d = 1, .imm = -5}));
-    for (const int64_t value : {0x12345678L, 0x7FFFFFFFL, -0x80000000L, 0xFFFFFFC0L, 0x01000000L, 0x3F800000L, 0x7FFFFFC0L}) {
+    for (const int64_t value :
+         {0x12345678L, 0x7FFFFFFFL, -0x80000000L, 0xFFFFFFC0L, 0x01000000L, 0x3F800000L, 0x7FFFFFC0L}) {
         const Program program = assemble("li.s x1, " + std::to_string(value));
         uint32_t loaded = static_cast<uint32_t>(program.packets.at(0).packet[0].imm) << 7;
         if (program.packets.size() == 2) {
@@ -182,7 +183,9 @@ struct BadText {
 
 class AssemblerErrors : public testing::TestWithParam<BadText> {};
 
-TEST_P(AssemblerErrors, NameThePosition) { EXPECT_EQ(message_of(GetParam().text), GetParam().message); }
+TEST_P(AssemblerErrors, NameThePosition) {
+    EXPECT_EQ(message_of(GetParam().text), GetParam().message);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Messages, AssemblerErrors,
@@ -207,7 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"vmov.vts x1, v2, 256", "test.s:1:18: lane of vmov.vts is 256, outside 0..255"},
         BadText{"beq.s x1, x2, 42, 0", "test.s:1:15: offset of beq.s is 42, not a multiple of 4"},
         BadText{"beq.s x1, x2, 48",
-                "test.s:1:15: a numeric branch target needs the increment after it; write beq.s rs1, rs2, offset, incr, or use "
+                "test.s:1:15: a numeric branch target needs the increment after it; write beq.s rs1, rs2, offset, "
+                "incr, or use "
                 "a label"},
         BadText{"beq.s x1, x2, 40, 128", "test.s:1:19: incr of beq.s is 128, outside 0..127"},
         BadText{"loop: nop.s\nbeq.s x1, x2, lop", "test.s:2:15: label 'lop' is not defined; did you mean loop?"},
@@ -232,8 +236,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"{ li.s x1, 0x12345678 }", "test.s:1:3: 'li.s' expands to 2 packets here, so it cannot share one"},
         BadText{"scpad.ld x1, x2, 32, 0, 0", "test.s:1:18: cols-1 of scpad.ld is 32, outside 0..31"},
         BadText{"vreg.ld v1, x2, 31, 31, 1, 1, 128", "test.s:1:31: row of vreg.ld is 128, outside 0..127"},
-        BadText{"mv.stm m0, x1",
-                "test.s:1:1: mv.stm writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)"},
+        BadText{
+            "mv.stm m0, x1",
+            "test.s:1:1: mv.stm writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)"},
         BadText{"nop.s @", "test.s:1:7: '@' has no meaning here"},
         BadText{"nop.s \x01", "test.s:1:7: byte 0x01 has no meaning here"},
         BadText{"addi.s x1, x2, -", "test.s:1:16: '-' has no meaning here"},
@@ -248,7 +253,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"halt\n.data\n10: 123456789\n",
                 "test.s:3:5: the value has 9 hexadecimal digits, more than the 32 bits that fit here"}));
 
-TEST(Assembler, WritesM0WhereAllowed) { EXPECT_EQ(assemble(".writable_m0\nmv.stm m0, x1").packets[0].packet[0].d, 0); }
+TEST(Assembler, WritesM0WhereAllowed) {
+    EXPECT_EQ(assemble(".writable_m0\nmv.stm m0, x1").packets[0].packet[0].d, 0);
+}
 
 TEST(Assembler, ReportsAMissingFile) {
     try {
@@ -260,11 +267,28 @@ TEST(Assembler, ReportsAMissingFile) {
 }
 
 TEST(Disassembler, PrintsOneFormAnInstruction) {
-    for (const char *text :
-         {"add.s x1, x2, x3", "rcp.bf x1, x2", "rcp.bf x1, x2, x3", "addi.s x1, x2, -1", "lui.s x1, -16777216", "lw.s x1, -4(x2)",
-          "sw.s x1, 8(x2)", "jal x1, 40", "jalr x0, x1, 0", "beq.s x1, x2, -40, 3", "add.vv v1, v2, v3, m4", "mul.vs v1, v2, x3, m4",
-          "rsum.vi v1, v2, 64, m1", "mgt.mvv m1, v2, v3, m4", "mlt.mvs m1, v2, x3, m4", "vreg.st v1, x2, x3, 31, 3",
-          "scpad.ld x1, x2, x3", "vmov.vts x1, v2, 31", "mv.mts x1, m2", "mv.stm m1, x2", "nop.s", "halt.s"}) {
+    for (const char *text : {"add.s x1, x2, x3",
+                             "rcp.bf x1, x2",
+                             "rcp.bf x1, x2, x3",
+                             "addi.s x1, x2, -1",
+                             "lui.s x1, -16777216",
+                             "lw.s x1, -4(x2)",
+                             "sw.s x1, 8(x2)",
+                             "jal x1, 40",
+                             "jalr x0, x1, 0",
+                             "beq.s x1, x2, -40, 3",
+                             "add.vv v1, v2, v3, m4",
+                             "mul.vs v1, v2, x3, m4",
+                             "rsum.vi v1, v2, 64, m1",
+                             "mgt.mvv m1, v2, v3, m4",
+                             "mlt.mvs m1, v2, x3, m4",
+                             "vreg.st v1, x2, x3, 31, 3",
+                             "scpad.ld x1, x2, x3",
+                             "vmov.vts x1, v2, 31",
+                             "mv.mts x1, m2",
+                             "mv.stm m1, x2",
+                             "nop.s",
+                             "halt.s"}) {
         EXPECT_EQ(assembly_text(one(text)), text);
     }
 }

@@ -12,13 +12,23 @@ namespace {
 Machine machine() {
     Machine machine;
     machine.name = "test";
-    machine.issue = {.slots = 4, .packet_bytes = 20, .scalar_reads = 4, .vector_reads = 4, .mask_reads = 2,
-                     .array_ops = 1, .mts_ops = 1, .lane_ops = 2, .vlsu_per_pad = 1, .sdma_per_pad = 1};
+    machine.issue = {.slots = 4,
+                     .packet_bytes = 20,
+                     .scalar_reads = 4,
+                     .vector_reads = 4,
+                     .mask_reads = 2,
+                     .array_ops = 1,
+                     .mts_ops = 1,
+                     .lane_ops = 2,
+                     .vlsu_per_pad = 1,
+                     .sdma_per_pad = 1};
     machine.pad.count = 4;
     return machine;
 }
 
-Packet packet(const std::string &operations) { return assemble("{ " + operations + " }").packets.at(0).packet; }
+Packet packet(const std::string &operations) {
+    return assemble("{ " + operations + " }").packets.at(0).packet;
+}
 
 std::string check(const std::string &operations, const Machine &on = machine(), const PacketPads &pads = unknown_pads) {
     return check_packet(packet(operations), on, pads).value_or("legal");
@@ -26,14 +36,16 @@ std::string check(const std::string &operations, const Machine &on = machine(), 
 
 TEST(PacketChecker, AcceptsFullPackets) {
     EXPECT_EQ(check("nop.s"), "legal");
-    EXPECT_EQ(check("addi.s x1, x2, 1 ; rcp.bf x3, x4 ; add.bf x5, x0, x6 ; lui.s x7, 1"), 
+    EXPECT_EQ(check("addi.s x1, x2, 1 ; rcp.bf x3, x4 ; add.bf x5, x0, x6 ; lui.s x7, 1"),
               "slot 0 (addi.s) and slot 3 (lui.s) both need EX1, but a packet issues one operation on it");
     EXPECT_EQ(check("addi.s x1, x2, 1 ; rcp.bf x3, x4 ; muli.s x5, x6, 2 ; lw.s x7, 0(x8)"), "legal");
-    EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 0 ; vreg.st v2, x2, x0, 31, 1 ; gemm.vv v3, v4, v0, m0 ; add.vv v5, v6, v7, m0"),
-              "legal");
-    EXPECT_EQ(check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; vmov.vts x1, v7, 0 ; halt.s"),
-              "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (vmov.vts) read 5 vector registers together, but a packet has 4 "
-              "vector read ports");
+    EXPECT_EQ(
+        check("vreg.ld v1, x1, x0, 31, 0 ; vreg.st v2, x2, x0, 31, 1 ; gemm.vv v3, v4, v0, m0 ; add.vv v5, v6, v7, m0"),
+        "legal");
+    EXPECT_EQ(
+        check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; vmov.vts x1, v7, 0 ; halt.s"),
+        "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (vmov.vts) read 5 vector registers together, but a packet has 4 "
+        "vector read ports");
     EXPECT_EQ(check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; jal x1, 0 ; mv.stm m3, x9"), "legal");
 }
 
@@ -64,8 +76,9 @@ TEST(PacketChecker, TwoLaneOperationsOnDifferentUnits) {
     EXPECT_EQ(check("rsum.vi v1, v2, 64, m0 ; rmax.vi v3, v4, 64, m0"),
               "slot 0 (rsum.vi) and slot 1 (rmax.vi) both need reduction, but a packet issues one operation on it");
     EXPECT_EQ(check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0"), "legal");
-    EXPECT_EQ(check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0 ; nop.s ; add.vs v5, v6, x1, m0"),
-              "slot 0 (expi.vi), slot 1 (rsum.vi) and slot 3 (add.vs) are lane operations, but a packet issues at most 2");
+    EXPECT_EQ(
+        check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0 ; nop.s ; add.vs v5, v6, x1, m0"),
+        "slot 0 (expi.vi), slot 1 (rsum.vi) and slot 3 (add.vs) are lane operations, but a packet issues at most 2");
 }
 
 TEST(PacketChecker, OneArrayOperationAndOneMoveToScalar) {
@@ -76,8 +89,9 @@ TEST(PacketChecker, OneArrayOperationAndOneMoveToScalar) {
 }
 
 TEST(PacketChecker, OneVectorAccessAPad) {
-    EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 2 ; vreg.st v2, x2, x0, 31, 2"),
-              "slot 0 (vreg.ld) and slot 1 (vreg.st) are vector loads or stores of pad 2, but a packet issues at most 1");
+    EXPECT_EQ(
+        check("vreg.ld v1, x1, x0, 31, 2 ; vreg.st v2, x2, x0, 31, 2"),
+        "slot 0 (vreg.ld) and slot 1 (vreg.st) are vector loads or stores of pad 2, but a packet issues at most 1");
     EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 2 ; vreg.ld v2, x2, x0, 31, 3"), "legal");
     Machine small = machine();
     small.pad.count = 2;
@@ -99,26 +113,31 @@ TEST(PacketChecker, OneTransferAPadWhereThePadsAreKnown) {
 
 TEST(PacketChecker, ReadPorts) {
     EXPECT_EQ(check("scpad.ld x1, x2, x3 ; lw.s x4, 0(x5)"), "legal");
-    EXPECT_EQ(check("scpad.ld x1, x2, x3 ; sw.s x4, 0(x5)"),
-              "slot 0 (scpad.ld) and slot 1 (sw.s) read 5 scalar registers together, but a packet has 4 scalar read ports");
+    EXPECT_EQ(
+        check("scpad.ld x1, x2, x3 ; sw.s x4, 0(x5)"),
+        "slot 0 (scpad.ld) and slot 1 (sw.s) read 5 scalar registers together, but a packet has 4 scalar read ports");
     // The zero register takes a port like any other.
-    EXPECT_EQ(check("vreg.ld v1, x0, x0, 31, 0 ; vreg.ld v2, x0, x0, 31, 1 ; addi.s x3, x0, 1"),
-              "slot 0 (vreg.ld), slot 1 (vreg.ld) and slot 2 (addi.s) read 5 scalar registers together, but a packet has 4 "
-              "scalar read ports");
-    EXPECT_EQ(check("add.vv v1, v2, v3, m0 ; mul.vv v4, v5, v6, m0 ; mv.mts x1, m1"),
-              "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (mv.mts) read 3 mask registers together, but a packet has 2 mask "
-              "read ports");
+    EXPECT_EQ(
+        check("vreg.ld v1, x0, x0, 31, 0 ; vreg.ld v2, x0, x0, 31, 1 ; addi.s x3, x0, 1"),
+        "slot 0 (vreg.ld), slot 1 (vreg.ld) and slot 2 (addi.s) read 5 scalar registers together, but a packet has 4 "
+        "scalar read ports");
+    EXPECT_EQ(
+        check("add.vv v1, v2, v3, m0 ; mul.vv v4, v5, v6, m0 ; mv.mts x1, m1"),
+        "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (mv.mts) read 3 mask registers together, but a packet has 2 mask "
+        "read ports");
     Machine psum = machine();
     const std::string with_gemm = "add.vv v1, v2, v3, m0 ; vreg.st v4, x1, x2, 31, 0 ; gemm.vv v5, v6, v0, m0";
     EXPECT_EQ(check(with_gemm, psum), "legal");
     psum.sa.psum_in = true;
-    EXPECT_EQ(check(with_gemm, psum),
-              "slot 0 (add.vv), slot 1 (vreg.st) and slot 2 (gemm.vv) read 5 vector registers together, but a packet has 4 "
-              "vector read ports");
+    EXPECT_EQ(
+        check(with_gemm, psum),
+        "slot 0 (add.vv), slot 1 (vreg.st) and slot 2 (gemm.vv) read 5 vector registers together, but a packet has 4 "
+        "vector read ports");
 }
 
 TEST(PacketChecker, NoReadOfWhatAnEarlierSlotWrites) {
-    EXPECT_EQ(check("lw.s x5, 0(x1) ; nop.s ; add.s x2, x3, x5"), "slot 2 (add.s) reads x5, which slot 0 (lw.s) of the same packet writes");
+    EXPECT_EQ(check("lw.s x5, 0(x1) ; nop.s ; add.s x2, x3, x5"),
+              "slot 2 (add.s) reads x5, which slot 0 (lw.s) of the same packet writes");
     EXPECT_EQ(check("vreg.ld v5, x1, x2, 31, 0 ; add.vv v6, v5, v7, m0"),
               "slot 1 (add.vv) reads v5, which slot 0 (vreg.ld) of the same packet writes");
     EXPECT_EQ(check("mv.stm m5, x1 ; add.vv v6, v5, v7, m5"),
@@ -135,8 +154,10 @@ TEST(PacketChecker, NoReadOfWhatAnEarlierSlotWrites) {
 }
 
 TEST(PacketChecker, NoTwoWritesOfOneRegister) {
-    EXPECT_EQ(check("lw.s x5, 0(x1) ; addi.s x5, x2, 1"), "slot 0 (lw.s) and slot 1 (addi.s) of one packet both write x5");
-    EXPECT_EQ(check("blt.s x5, x2, 0, 0 ; lw.s x5, 0(x1)"), "slot 0 (blt.s) and slot 1 (lw.s) of one packet both write x5");
+    EXPECT_EQ(check("lw.s x5, 0(x1) ; addi.s x5, x2, 1"),
+              "slot 0 (lw.s) and slot 1 (addi.s) of one packet both write x5");
+    EXPECT_EQ(check("blt.s x5, x2, 0, 0 ; lw.s x5, 0(x1)"),
+              "slot 0 (blt.s) and slot 1 (lw.s) of one packet both write x5");
     EXPECT_EQ(check("lw.s x0, 0(x1) ; addi.s x0, x2, 1"), "legal");
 }
 
@@ -159,13 +180,15 @@ TEST(PacketChecker, SlotsOfANarrowMachine) {
 TEST(PacketChecker, AcceptsTheReferenceKernels) {
     const TemporaryFolder folder;
     size_t checked = 0;
-    for (const auto &[archive, within] : {std::pair{"vectors/vectors.tar.xz", "a40-kernels"}, {"timing-vectors.tar.xz", "timing"}}) {
+    for (const auto &[archive, within] :
+         {std::pair{"vectors/vectors.tar.xz", "a40-kernels"}, {"timing-vectors.tar.xz", "timing"}}) {
         for (const auto &file : unpack_vectors(archive, ".in", folder)) {
             if (file.parent_path().string().find(within) == std::string::npos) {
                 continue;
             }
             for (const PlacedPacket &placed : read_in(file).packets) {
-                ASSERT_EQ(check_packet(placed.packet, machine()).value_or("legal"), "legal") << file << ":" << placed.line;
+                ASSERT_EQ(check_packet(placed.packet, machine()).value_or("legal"), "legal")
+                    << file << ":" << placed.line;
                 checked++;
             }
         }

@@ -13,7 +13,9 @@
 
 namespace atalla {
 
-inline std::filesystem::path source_path(const std::string &name) { return std::filesystem::path(ATALLA_SOURCE_DIR) / name; }
+inline std::filesystem::path source_path(const std::string &name) {
+    return std::filesystem::path(ATALLA_SOURCE_DIR) / name;
+}
 
 inline std::string read_text(const std::filesystem::path &file) {
     std::ifstream input(file, std::ios::binary);

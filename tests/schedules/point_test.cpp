@@ -69,12 +69,16 @@ TEST(Point, RefusesWhatIsNotAPoint) {
     EXPECT_THAT(parse_error("{\"a\":9223372036854775808}"), HasSubstr("not a 64-bit integer"));
     EXPECT_THAT(parse_error("{\"a\":1,\"a\":2}"), HasSubstr("'a' twice"));
     EXPECT_THAT(parse_error("{\"a\":{\"b\":1}}"), HasSubstr("not a 64-bit integer"));
+    EXPECT_THAT(parse_error("{\"a\":" + std::string(1'000'000, '[')), HasSubstr("without anything nested"));
     EXPECT_THAT(parse_error("{\"a\":1"), HasSubstr("not valid JSON"));
     EXPECT_THAT(parse_error("[1]"), HasSubstr("'[1]' in a point is not name=integer"));
     EXPECT_THAT(parse_error("a=1,b"), HasSubstr("'b' in a point is not name=integer"));
     EXPECT_THAT(parse_error("a=1x"), HasSubstr("'a=1x' in a point is not name=integer"));
     EXPECT_THAT(parse_error("=1"), HasSubstr("not name=integer"));
     EXPECT_THAT(parse_error("a=1,,b=2"), HasSubstr("'' in a point is not name=integer"));
+    EXPECT_EQ(parse_error("a b=1"), "\"a b\" is not the name of a parameter: letters, digits, '_' and '.' make one");
+    EXPECT_THAT(parse_error("{\"\\u0000\":1}"), HasSubstr("\"\\u0000\" is not the name"));
+    EXPECT_THAT(parse_error("a\xff=1"), HasSubstr("\"a\\ufffd\" is not the name"));
     EXPECT_THAT(parse_error("a=1,a=1"), HasSubstr("'a' twice"));
 }
 

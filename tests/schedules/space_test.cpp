@@ -309,8 +309,9 @@ TEST(Space, WrongDefinitionsAreRefused) {
               "the parameter 'a' of the schedule space has no values");
     EXPECT_EQ(error_of([] { check_space(Space().parameter("a", "", {1, 2, 1})); }),
               "the parameter 'a' of the schedule space lists 1 twice");
-    EXPECT_EQ(error_of([] { check_space(Space().parameter("", "", {1})); }),
-              "a parameter of the schedule space has no name");
+    EXPECT_EQ(error_of([] { check_space(Space().parameter("tile m", "", {1})); }),
+              "'tile m' is not the name of a parameter: letters, digits, '_' and '.' make one");
+    EXPECT_THAT(error_of([] { check_space(Space().parameter("", "", {1})); }), HasSubstr("'' is not the name"));
     EXPECT_EQ(error_of([&] { check_space(Space().parameter("tile", "", {1}).constraint("c", {"tyle"}, "", always)); }),
               "the constraint 'c' is about an unknown parameter 'tyle'; did you mean 'tile'?");
     EXPECT_EQ(error_of([&] { check_space(Space().parameter("tile", "", {1}).constraint("c", {}, "", always)); }),

@@ -16,14 +16,14 @@ struct ArraySearch {
     Problem problem;
 
     struct State {
-        std::vector<int8_t> columns;   // newest first, -1: nothing
-        uint32_t done = 0;             // products (m, n, kb)
-        uint32_t recent_rows = 0;      // bit i: a row issued i+1 cycles ago
-        int8_t since_row = 0;          // cycles since the last row, as far as the spacing asks
-        int8_t loading = -1;           // tiled: the tile whose columns are being loaded, -1 none
-        int8_t loaded = 0;             // tiled: how many of them
-        bool used = true;              // tiled: a row has passed since the last load
-        std::vector<int8_t> visits;    // tiled: times each tile was loaded
+        std::vector<int8_t> columns;  // newest first, -1: nothing
+        uint32_t done = 0;            // products (m, n, kb)
+        uint32_t recent_rows = 0;     // bit i: a row issued i+1 cycles ago
+        int8_t since_row = 0;         // cycles since the last row, as far as the spacing asks
+        int8_t loading = -1;          // tiled: the tile whose columns are being loaded, -1 none
+        int8_t loaded = 0;            // tiled: how many of them
+        bool used = true;             // tiled: a row has passed since the last load
+        std::vector<int8_t> visits;   // tiled: times each tile was loaded
         auto operator<=>(const State &) const = default;
     };
 
@@ -31,9 +31,7 @@ struct ArraySearch {
     int operands() const { return (problem.m + problem.n) * problem.k_blocks; }
     int columns() const { return static_cast<int>(machine.sa.cols); }
     int column_tiles() const { return (problem.n + columns() - 1) / columns(); }
-    int tile_size(int tile) const {
-        return std::min(columns(), problem.n - tile / problem.k_blocks * columns());
-    }
+    int tile_size(int tile) const { return std::min(columns(), problem.n - tile / problem.k_blocks * columns()); }
 
     // The product that streaming `row` past the weight vector `weight` gives, -1 if it is none of the GEMM's.
     int product(int row, int weight) const {
@@ -110,8 +108,8 @@ struct ArraySearch {
 
     // Tiled programs visit every tile its number of times.
     bool finished(const State &state) const {
-        return state.done == all_done() &&
-                   state.used && std::ranges::all_of(state.visits, [&](int8_t visits) { return visits == problem.visits; });
+        return state.done == all_done() && state.used &&
+               std::ranges::all_of(state.visits, [&](int8_t visits) { return visits == problem.visits; });
     }
 
     int64_t optimum() const {

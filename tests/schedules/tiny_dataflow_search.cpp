@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <string>
+#include <bit>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -28,19 +30,19 @@ struct DataflowSearch {
 
     // Plain bytes without padding: equal states have equal bytes.
     struct State {
-        std::array<Vector, most_registers> registers{};   // descending
-        std::array<Vector, most_stored> stored{};         // results in the pads, descending
-        uint32_t fetched = 0;                             // operands that were brought in from DRAM
-        uint32_t finished = 0;                            // cells of the result whose sum is complete
-        std::array<uint8_t, lanes> columns{};             // operands in the array, newest first
-        std::array<uint8_t, most_pads> pad_wait{};        // cycles until the pad can read, ascending
-        std::array<uint8_t, most_tiles> visits{};         // tiled: times each tile was loaded
+        std::array<Vector, most_registers> registers{};  // descending
+        std::array<Vector, most_stored> stored{};        // results in the pads, descending
+        uint32_t fetched = 0;                            // operands that were brought in from DRAM
+        uint32_t finished = 0;                           // cells of the result whose sum is complete
+        std::array<uint8_t, lanes> columns{};            // operands in the array, newest first
+        std::array<uint8_t, most_pads> pad_wait{};       // cycles until the pad can read, ascending
+        std::array<uint8_t, most_tiles> visits{};        // tiled: times each tile was loaded
         uint8_t alu_wait = 0;
-        uint8_t free_beats = 0;                           // past DRAM slots that have served nothing yet
+        uint8_t free_beats = 0;  // past DRAM slots that have served nothing yet
         uint8_t result_beats = 0;
         uint8_t since_row = 0;
-        uint8_t loading = 0, loaded = 0;                  // tiled: 1 + the tile being loaded, and how much of it
-        uint8_t used = 1;                                 // tiled: a row has passed since the last load
+        uint8_t loading = 0, loaded = 0;  // tiled: 1 + the tile being loaded, and how much of it
+        uint8_t used = 1;                 // tiled: a row has passed since the last load
         std::array<uint8_t, 1> unused{};
 
         std::string_view bytes() const { return {reinterpret_cast<const char *>(this), sizeof *this}; }
@@ -59,8 +61,25 @@ struct DataflowSearch {
     int operands() const { return (problem.m + problem.n) * problem.k_blocks; }
     int cells() const { return problem.m * problem.n; }
     int register_count() const { return static_cast<int>(machine.regs.vector) - 1; }
-    int result_beats() const { return (cells() + lanes - 1) / lanes; }
     int column_tiles() const { return (problem.n + lanes - 1) / lanes; }
+
+    // Vectors of the result: rows of a tile if tiled, else any cells together.
+    int result_vectors() const { return problem.tiled ? problem.m * column_tiles() : (cells() + lanes - 1) / lanes; }
+    int finished_vectors(const State &state) const {
+        if (!problem.tiled) {
+            return (std::popcount(state.finished) + (state.finished == all_cells() ? lanes - 1 : 0)) / lanes;
+        }
+        int count = 0;
+        for (int row = 0; row < problem.m; row++) {
+            for (int column = 0; column < problem.n; column += lanes) {
+                const uint32_t width = static_cast<uint32_t>(std::min(lanes, problem.n - column));
+                const uint32_t tile_row = ((uint32_t{1} << width) - 1) << (row * problem.n + column);
+                count += (state.finished & tile_row) == tile_row;
+            }
+        }
+        return count;
+    }
+    uint32_t all_cells() const { return (uint32_t{1} << cells()) - 1; }
 
     int code(int cell, int part) const { return 1 + 2 * problem.k_blocks * cell + part; }
     int cell_of(int code) const { return (code - 1) / (2 * problem.k_blocks); }
@@ -146,7 +165,7 @@ struct DataflowSearch {
             if (value != 0 && (state.finished >> cell_of(value) & 1) == 0) {
                 of_use = true;
                 if (part_of(value) == problem.k_blocks - 1) {
-                    state.finished |= 1u << cell_of(value);
+                    state.finished |= uint32_t{1} << cell_of(value);
                 }
             }
         }
@@ -186,7 +205,7 @@ struct DataflowSearch {
                     keep(fetched, static_cast<Vector>(1 + operand), then);
                 }
             }
-            return;   // pads that are free are alike
+            return;  // pads that are free are alike
         }
     }
 
@@ -269,30 +288,35 @@ struct DataflowSearch {
         }
     }
 
-    // The DRAM slot of the cycle serves an operand, now or later, or a result.
+    // The DRAM slot of the cycle serves an operand, now or later, or a result, which a pad that is free reads.
     template <typename Continue>
-    void end_cycle(State state, bool row, Continue &&next) const {
+    void send_result(const State &state, Continue &&next) const {
+        next(state);
+        const bool ready = dram && state.result_beats < finished_vectors(state);
+        for (int pad = 0; ready && state.free_beats > 0 && pad < machine.pad.count; pad++) {
+            if (state.pad_wait[pad] == 0) {
+                State sent = state;
+                sent.pad_wait[pad] = static_cast<uint8_t>(machine.pad.read_ii);
+                sent.free_beats--;
+                sent.result_beats++;
+                next(sent);
+                return;
+            }
+        }
+    }
+
+    State next_cycle(State state, bool row) const {
         for (uint8_t &wait : state.pad_wait) {
             wait -= wait > 0;
         }
-        std::ranges::sort(state.pad_wait);
+        std::sort(state.pad_wait.begin(), state.pad_wait.begin() + machine.pad.count);
         state.alu_wait -= state.alu_wait > 0;
         const int spacing = static_cast<int>(machine.sa.switch_spacing);
         state.since_row = static_cast<uint8_t>(std::min(spacing, row ? 1 : state.since_row + 1));
+        const int operands_left = operands() - std::popcount(state.fetched);
+        state.free_beats = static_cast<uint8_t>(std::min<int>(state.free_beats, operands_left));
         forget_finished(state);
-        if (!dram) {
-            next(state);
-            return;
-        }
-        const int finished = std::popcount(state.finished);
-        if (state.free_beats > 0 && finished >= std::min(cells(), lanes * (state.result_beats + 1))) {
-            State sent = state;
-            sent.free_beats--;
-            sent.result_beats++;
-            next(sent);
-        }
-        state.free_beats = static_cast<uint8_t>(std::min<int>(state.free_beats, operands() - std::popcount(state.fetched)));
-        next(state);
+        return state;
     }
 
     // Vectors that can add nothing to the result any more are not told apart.
@@ -320,16 +344,15 @@ struct DataflowSearch {
         for (int tile = 0; problem.tiled && tile < column_tiles() * problem.k_blocks; tile++) {
             visited = visited && state.visits[tile] == problem.visits;
         }
-        return visited && state.used && std::popcount(state.finished) == cells() &&
-               (!dram || state.result_beats == result_beats());
+        return visited && state.used && state.finished == all_cells() && (!dram || state.result_beats == result_vectors());
     }
 
-    int64_t optimum() const {
+    int64_t optimum(int64_t limit) const {
         State start;
         start.since_row = static_cast<uint8_t>(machine.sa.switch_spacing);
         States seen{start};
         std::vector<State> now{start};
-        for (int64_t cycle = 0;; cycle++) {
+        for (int64_t cycle = 0; cycle + 1 + machine.sa.L <= limit; cycle++) {
             std::vector<State> later;
             bool done = false;
             for (const State &state : now) {
@@ -338,7 +361,8 @@ struct DataflowSearch {
                 read_pads(begun, 0, [&](const State &read) {
                     use_array(read, [&](const State &computed, bool row) {
                         add(computed, [&](const State &added) {
-                            end_cycle(added, row, [&](const State &next) {
+                            send_result(added, [&](const State &sent) {
+                                const State next = next_cycle(sent, row);
                                 done = done || complete(next);
                                 if (seen.insert(next).second) {
                                     later.push_back(next);
@@ -353,13 +377,14 @@ struct DataflowSearch {
             }
             now = std::move(later);
         }
+        return limit + 1;
     }
 };
 
 }  // namespace
 
-int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram) {
-    return DataflowSearch{machine, problem, dram}.optimum();
+int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram, int64_t limit) {
+    return DataflowSearch{machine, problem, dram}.optimum(limit);
 }
 
 }  // namespace atalla::tiny

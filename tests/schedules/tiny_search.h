@@ -24,8 +24,10 @@ int64_t array_optimum(const Machine &machine, const Problem &problem);
 
 // Registers, pad reads, array and sums together: rows read their operand and (with sa.psum_in) their partial sum from
 // registers, which vreg.ld fills from pads, one read per pad and pad.read_ii cycles; results are kept in a register or
-// not and are in a pad in any case. Without sa.psum_in, add.vv sums registers, one per vec.ii cycles. With `dram`,
-// operands and results also need their DRAM beats of one vector each, one a cycle; else all operands lie in the pads.
-int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram);
+// not and are in a pad in any case. add.vv sums registers, one per vec.ii cycles, but for tiled programs with sa.psum_in.
+// With `dram`, operands and results also need their DRAM beats of one vector each, one a cycle, and a result a read of its
+// pad; else all operands lie in the pads and results stay there.
+// Returns the least cycle count, or `limit` + 1 if no schedule takes `limit` cycles or fewer.
+int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram, int64_t limit);
 
 }  // namespace atalla::tiny

@@ -1,0 +1,75 @@
+// Speed of the simulator: packets a second of the functional engine and cycles a second of the timing engine, on the
+// conformance kernels where they are beside the source tree, and on a matrix product of its own.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "isa/assembler.h"
+#include "isa/in_file.h"
+#include "simulator/simulator.h"
+
+namespace atalla {
+namespace {
+
+// 32 weights, then rows of a pad through the array, lanes and back: the operations of a tiled kernel in their proportions.
+constexpr const char *matrix_product = R"(
+            addi.s x2, x0, 31
+            addi.s x3, x0, 1600
+            addi.s x10, x0, 0
+    outer:  addi.s x1, x0, 0
+    weights:{ vreg.ld v1, x0, x1, 31, 0 }
+            { lw.vi v0, v1, 0, 0 ; blt.s x1, x2, weights, 1 }
+            addi.s x1, x0, 0
+    rows:   { vreg.ld v2, x0, x1, 31, 0 ; vreg.ld v3, x0, x1, 31, 1 }
+            gemm.vv v4, v2, v0, 0
+            add.vv v5, v4, v3, 0
+            { vreg.st v5, x0, x1, 31, 1 ; blt.s x1, x2, rows, 1 }
+            blt.s x10, x3, outer, 1
+            halt.s
+)";
+
+std::vector<std::filesystem::path> kernels() {
+    static const std::filesystem::path folder = std::filesystem::temp_directory_path() / "atalla-bench-vectors";
+    const std::filesystem::path archive = std::filesystem::path(ATALLA_SOURCE_DIR) / "../shared/atalla/vectors/vectors.tar.xz";
+    std::vector<std::filesystem::path> programs;
+    if (!std::filesystem::exists(archive)) return programs;
+    std::filesystem::create_directories(folder);
+    const std::string unpack = "tar -xf '" + archive.string() + "' -C '" + folder.string() + "' a40-kernels";
+    if (std::system(unpack.c_str()) != 0) return programs;
+    for (const auto &entry : std::filesystem::directory_iterator(folder / "a40-kernels"))
+        if (entry.path().extension() == ".in") programs.push_back(entry.path());
+    return programs;
+}
+
+void run(benchmark::State &state, const std::string &machine, const Program &program) {
+    Simulator simulator(find_machine(machine));
+    simulator.load(program);
+    uint64_t packets = 0, cycles = 0;
+    for (auto _ : state) {
+        const RunResult result = simulator.run();
+        if (!result.ok) return state.SkipWithError(result.error.c_str());
+        packets += result.counters.packets;
+        cycles += result.counters.cycles;
+    }
+    state.counters["packets/s"] = benchmark::Counter(static_cast<double>(packets), benchmark::Counter::kIsRate);
+    state.counters["cycles/s"] = benchmark::Counter(static_cast<double>(cycles), benchmark::Counter::kIsRate);
+}
+
+void add(const std::string &name, const std::string &machine, const Program &program) {
+    benchmark::RegisterBenchmark((name + "/" + machine).c_str(),
+                                 [machine, program](benchmark::State &state) { run(state, machine, program); });
+}
+
+}  // namespace
+}  // namespace atalla
+
+int main(int argc, char **argv) {
+    benchmark::Initialize(&argc, argv);
+    for (const char *machine : {"fsim", "ax01"}) atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
+    // The kernels are written for upstream's simulator: they do not keep the timing rules of hardware.
+    for (const std::filesystem::path &kernel : atalla::kernels()) atalla::add(kernel.stem().string(), "fsim", atalla::read_in(kernel));
+    benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,153 @@
+// Register banks. For vectors, registers of one role (made by the same kinds of operations, read by the same kinds) share
+// banks, and roles that are read in the same packets get different ones.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/dependence.h"
+#include "codegen/passes.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+constexpr int registers_for_one_bank = 56;   // of 64: a few are left for what does not fit its own bank
+constexpr int short_lived_at_once = 48;      // of registers that live inside one block only, as many are in use at a time
+constexpr double inner_loop_weight = 10, same_operation_weight = 1000;
+
+struct Role {
+    std::vector<Reg> registers;
+    double weight = 0;
+    std::vector<int> banks;
+};
+
+using RoleKey = std::pair<std::set<int>, std::set<int>>;   // opcodes that write, opcodes that read
+
+}  // namespace
+
+// Scalars: the operands of one operation in different banks, inner loops first.
+static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
+    const int banks = static_cast<int>(kernel.machine->regs.scalar_banks);
+    std::vector<int> load(banks, 0);
+    for (const RegInfo &reg : kernel.registers)
+        if (reg.cls == RegisterClass::Scalar && reg.bank >= 0) load[reg.bank]++;
+    const auto assign = [&](const Op &op) {
+        for (Reg r : op.src) {
+            if (!r.defined() || r.id <= all_lanes.id || kernel.cls(r) != RegisterClass::Scalar || kernel.registers[r.id].bank >= 0) continue;
+            std::vector<bool> taken(banks, false);
+            for (Reg other : op.src)
+                if (other.defined() && other != r && kernel.cls(other) == RegisterClass::Scalar && kernel.registers[other.id].bank >= 0)
+                    taken[kernel.registers[other.id].bank] = true;
+            int best = -1;
+            for (int bank = 0; bank < banks; bank++)
+                if (!taken[bank] && (best < 0 || load[bank] < load[best])) best = bank;
+            if (best < 0) continue;
+            kernel.registers[r.id].bank = static_cast<int8_t>(best);
+            load[best]++;
+        }
+    };
+    // Constants that only packing uses.
+    for (RegInfo &reg : kernel.registers)
+        if (reg.cls == RegisterClass::Scalar && reg.constant && reg.physical < 0 && reg.bank < 0 && (*reg.constant == 0x3F800000 || *reg.constant == static_cast<int32_t>(0xBF800000)))
+            reg.bank = 3;
+    for (const bool inner_loops : {true, false})
+        for (size_t b = 0; b < blocks.size(); b++) {
+            const bool inner = blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
+            if (inner != inner_loops) continue;
+            for (const Op &op : blocks[b].ops) {
+                assign(op);
+                if (op.side) std::for_each(op.side->begin(), op.side->end(), assign);
+            }
+        }
+}
+
+void assign_banks(Kernel &kernel, const Blocks &blocks) {
+    const Machine &machine = *kernel.machine;
+    if (machine.timed() && machine.regs.scalar_conflict && machine.regs.scalar_banks > 1) assign_scalar_banks(kernel, blocks);
+    const int banks = static_cast<int>(machine.regs.vector_banks);
+    if (!machine.timed() || !machine.regs.vector_conflict || banks < 2) return;
+
+    const auto is_vector = [&](Reg r) { return r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Vector; };
+    const auto inner = [&](size_t b) { return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b); };
+    std::map<Reg, RoleKey> keys;
+    for (const Block &block : blocks)
+        for (const Op &op : block.ops) {
+            for (Reg r : reads_of(op))
+                if (is_vector(r)) keys[r].second.insert(static_cast<int>(op.opcode));
+            if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].first.insert(static_cast<int>(op.opcode));
+        }
+    std::set<Reg> lives_long;   // named in more than one block
+    {
+        std::map<Reg, size_t> block_of;
+        for (size_t b = 0; b < blocks.size(); b++)
+            for (const Op &op : blocks[b].ops) {
+                std::vector<Reg> named = reads_of(op);
+                if (op.dst.defined()) named.push_back(op.dst);
+                for (Reg r : named)
+                    if (const auto [it, first] = block_of.try_emplace(r, b); !first && it->second != b) lives_long.insert(r);
+            }
+    }
+    std::map<RoleKey, int> index;
+    std::vector<Role> roles;
+    std::map<Reg, int> role_of;
+    for (const auto &[reg, key] : keys) {
+        const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles.size()));
+        if (inserted) roles.emplace_back();
+        roles[it->second].registers.push_back(reg);
+        role_of[reg] = it->second;
+    }
+
+    // How much it costs if two roles share a bank: operations that read both, and operations of different units that could
+    // share a packet.
+    std::vector<std::vector<double>> conflict(roles.size(), std::vector<double>(roles.size(), 0));
+    for (size_t b = 0; b < blocks.size(); b++) {
+        const double weight = inner(b) ? inner_loop_weight : 1;
+        std::map<std::pair<int, Unit>, int> reads;   // role and reading unit -> operations
+        for (const Op &op : blocks[b].ops) {
+            std::vector<int> read;
+            for (Reg r : reads_of(op))
+                if (is_vector(r)) read.push_back(role_of[r]);
+            for (int role : read) {
+                reads[{role, info(op.opcode).unit}]++;
+                roles[role].weight += weight;
+                for (int other : read)
+                    if (other != role) conflict[role][other] += same_operation_weight * weight;
+            }
+        }
+        for (const auto &[a, count_a] : reads)
+            for (const auto &[c, count_c] : reads)
+                if (a.first != c.first && a.second != c.second) conflict[a.first][c.first] += weight * std::min(count_a, count_c);
+    }
+
+    std::vector<int> order(roles.size());
+    for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return roles[a].weight > roles[b].weight; });
+    std::vector<double> load(banks, 0);
+    std::vector<int> placed;
+    for (int r : order) {
+        Role &role = roles[r];
+        std::vector<std::pair<double, int>> costs;
+        for (int bank = 0; bank < banks; bank++) {
+            double cost = load[bank] / 64;
+            for (int other : placed)
+                if (std::find(roles[other].banks.begin(), roles[other].banks.end(), bank) != roles[other].banks.end())
+                    cost += conflict[r][other] / static_cast<double>(roles[other].banks.size());
+            costs.push_back({cost, bank});
+        }
+        std::stable_sort(costs.begin(), costs.end());
+        int carried = 0;
+        for (Reg reg : role.registers) carried += lives_long.count(reg);
+        const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried, short_lived_at_once));
+        const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, 1, banks);
+        for (int i = 0; i < wanted; i++) role.banks.push_back(costs[i].second);
+        std::sort(role.banks.begin(), role.banks.end());
+        for (size_t i = 0; i < role.registers.size(); i++) {
+            const int bank = role.banks[i % role.banks.size()];
+            kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(bank);
+            load[bank]++;
+        }
+        placed.push_back(r);
+    }
+}
+
+}  // namespace atalla::codegen

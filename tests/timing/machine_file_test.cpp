@@ -1,0 +1,1 @@
+#include "tests/timing/rig.h"
