@@ -145,9 +145,9 @@ private:
         const Allocation &allocation = kernel_.allocations[access.allocation];
         PointerKey key{access.allocation, {}, access.slot, copy_of_.at(&op)};
         for (auto [atom, rows] : access.row.terms) {
-            if (rows % allocation.interleave != 0)
-                throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
-            key.terms[atom] = rows / allocation.interleave * kernel_.machine->pad.row_bytes;
+            const std::optional<int64_t> step = allocation.step_in_pad(rows);
+            if (!step) throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
+            key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
         return key;
     }
@@ -232,9 +232,7 @@ private:
                 const PointerKey key = key_of(op);
                 const Allocation &allocation = kernel_.allocations[key.allocation];
                 op.src[0] = pointer(key, pointers, out);
-                const int64_t row = op.access->row.constant, n = allocation.interleave;
-                const int64_t offset = (row - ((row % n) + n) % n) / n;
-                op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
+                op.src[1] = kernel_.constant(static_cast<int32_t>(allocation.row_in_pad(op.access->row.constant)), key.copy);
                 if (spread_ && op.src[1] != zero_scalar && kernel_.registers[op.src[1].id].bank < 0)
                     kernel_.registers[op.src[1].id].bank = static_cast<int8_t>(2 + key.copy);
             }

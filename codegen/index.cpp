@@ -1,5 +1,6 @@
 #include "codegen/index.h"
 
+#include <set>
 #include <sstream>
 
 #include "isa/error.h"
@@ -44,8 +45,6 @@ int innermost(const Kernel &kernel, const LinearForm &form) {
     return loop;
 }
 
-int64_t floor_mod(int64_t a, int64_t b) { return ((a % b) + b) % b; }
-int64_t floor_div(int64_t a, int64_t b) { return (a - floor_mod(a, b)) / b; }
 
 }  // namespace
 
@@ -57,6 +56,30 @@ LinearForm IndexScope::binary_non_linear(const LinearForm &a, const LinearForm &
     LinearForm form;
     form.terms[it->second] = 1;
     return form;
+}
+
+LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) {
+    LinearForm result{form.constant, {}};
+    for (auto [atom, coefficient] : form.terms) {
+        const Expr fixed = simplify(substitute(kernel_.loops[loop].name, IntImm::make(Int(32), value), kernel_.atoms[atom].expr));
+        // Atoms are expressions over loop names, which stay bound to their loops' variables here.
+        LinearForm part;
+        struct Loops : IRVisitor {
+            std::set<std::string> names;
+            using IRVisitor::visit;
+            void visit(const Variable *v) override { names.insert(v->name); }
+        } used;
+        fixed.accept(&used);
+        IndexScope inner(kernel_);
+        inner.atoms_ = atoms_;
+        for (const std::string &name : used.names)
+            for (size_t l = 0; l < kernel_.loops.size(); l++)
+                if (kernel_.loops[l].name == name) inner.bind(name, inner.loop_variable(static_cast<int>(l)));
+        part = inner.linear(fixed);
+        atoms_ = inner.atoms_;
+        result += part.scaled(coefficient);
+    }
+    return result;
 }
 
 LinearForm IndexScope::linear(const Expr &e) {
@@ -115,6 +138,18 @@ LinearForm IndexScope::linear(const Expr &e) {
         if (difference.is_constant()) return ((difference.constant < 0) == (min != nullptr)) ? a : b;
         const Expr ea = to_expr(kernel_, a), eb = to_expr(kernel_, b);
         return binary_non_linear(a, b, min ? Min::make(ea, eb) : Max::make(ea, eb));
+    }
+    if (const auto *select = e.as<Select>()) {
+        Expr condition = select->condition;
+        if (const auto *v = condition.as<Variable>())
+            if (const auto it = conditions_.find(v->name); it != conditions_.end()) condition = it->second;
+        if (const auto *less = condition.as<LT>()) {
+            const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value), off = linear(select->false_value);
+            if (a.is_constant() && b.is_constant()) return a.constant < b.constant ? on : off;
+            LinearForm all = a;
+            for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
+            return binary_non_linear(all, {}, Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
+        }
     }
     std::ostringstream text;
     text << "index expression is not an integer expression of loop variables: " << e;

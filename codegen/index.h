@@ -17,10 +17,14 @@ public:
 
     void bind(const std::string &name, LinearForm value) { values_[name] = std::move(value); }
     void unbind(const std::string &name) { values_.erase(name); }
+    // A boolean let, for the selects that use it.
+    void bind_condition(const std::string &name, Halide::Expr condition) { conditions_[name] = std::move(condition); }
     const LinearForm *find(const std::string &name) const;
 
     // Throws Error for an expression that is not an integer expression of bound variables.
     LinearForm linear(const Halide::Expr &e);
+    // The form with a loop's variable at a value.
+    LinearForm at(const LinearForm &form, int loop, int64_t value);
     // The variable of a loop as a linear form; interns its atom.
     LinearForm loop_variable(int loop);
 
@@ -29,6 +33,7 @@ private:
 
     Kernel &kernel_;
     std::map<std::string, LinearForm> values_;
+    std::map<std::string, Halide::Expr> conditions_;
     std::map<std::string, int> atoms_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,9 @@ struct RegInfo {
 // The virtual registers of the hard-wired ones; the first three of every kernel.
 constexpr Reg zero_scalar{0}, zero_vector{1}, all_lanes{2};
 
+inline int64_t floor_mod(int64_t a, int64_t b) { return ((a % b) + b) % b; }
+inline int64_t floor_div(int64_t a, int64_t b) { return (a - floor_mod(a, b)) / b; }
+
 // An index of a lowered access: constant + sum of coefficient * atom. An atom is a loop variable or a non-linear
 // expression of loop variables (`no % 2`, `min(no*32, 38)`), interned in Kernel::atoms.
 struct LinearForm {
@@ -59,14 +63,25 @@ struct Atom {
     bool is_loop = false; // expr is that loop's variable itself
 };
 
-// A Halide allocation in the pads. Rows of 32 elements; row r lives in pad `pads[r % pads.size()]`, row
-// base_row + r / pads.size() of it.
+// A Halide allocation in the pads: rows of 32 elements. Blocks of `block` neighbouring rows go round `interleave` pads.
 struct Allocation {
     std::string name;
     int64_t rows = 0;
-    int interleave = 1;        // number of pads its rows go round
+    int interleave = 1;
+    int64_t block = 1;
     std::vector<int> pads;
-    int64_t base_row = -1;
+    int64_t base_row = -1;     // first row in each of its pads
+
+    // Which pad a row is in, and which row of the allocation's part of that pad it is.
+    int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }
+    int64_t row_in_pad(int64_t row) const { return floor_div(row, block * interleave) * block + floor_mod(row, block); }
+    // How many rows of a pad a step of rows is, if it stays in one pad: whole rounds, or a step inside a block.
+    std::optional<int64_t> step_in_pad(int64_t step) const {
+        if (step % (block * interleave) == 0) return step / interleave;
+        if (interleave == 1 || std::abs(step) < block) return step;
+        return std::nullopt;
+    }
+    int64_t rows_per_pad() const { return (rows + block * interleave - 1) / (block * interleave) * block; }
 };
 
 // A tensor in DRAM: its address comes from the parameter block.
@@ -136,6 +151,7 @@ struct Copy {
     LinearForm pad_row, mem;          // what depends on enclosing loops (rows; elements)
     std::vector<Box> boxes;           // from the matcher
     std::vector<Tile> tiles;          // once placed, in issue order
+    int first_of = -1;                // it runs in the first iteration of this enclosing loop only; -1: always
     int32_t source = -1;
 };
 

@@ -123,6 +123,9 @@ void Matcher::visit(const Stmt &s) {
     } else if (const auto *let = s.as<LetStmt>()) {
         if (let->value.type().is_handle()) {
             visit(let->body);
+        } else if (let->value.type().is_bool() && let->value.type().is_scalar()) {
+            scope_.bind_condition(let->name, let->value);
+            visit(let->body);
         } else if (let->value.type().is_scalar() && (let->value.type().is_int() || let->value.type().is_uint())) {
             scope_.bind(let->name, scope_.linear(let->value));
             visit(let->body);

@@ -60,7 +60,22 @@ public:
         }
     }
 
+    // The loop in whose first iteration alone the nest does anything, -1: none. Halide makes such nests where what was
+    // copied before is still there.
+    int first_only = -1;
+
 private:
+    // A loop around the nest that makes an extent 0 from its second iteration on.
+    int loop_left_after_first(const LinearForm &extent) {
+        for (auto [atom, coefficient] : extent.terms)
+            for (size_t l = 0; l < kernel_.loops.size(); l++) {
+                if (!uses_variable(kernel_.atoms[atom].expr, kernel_.loops[l].name)) continue;
+                const LinearForm later = scope_.at(extent, static_cast<int>(l), 1), now = scope_.at(extent, static_cast<int>(l), 0);
+                if (later.is_constant() && later.constant <= 0 && now.is_constant() && now.constant > 0) return static_cast<int>(l);
+            }
+        return -1;
+    }
+
     void walk(const Stmt &s) {
         if (retry_) return;
         if (const auto *let = s.as<LetStmt>()) {
@@ -69,7 +84,12 @@ private:
             scope_.unbind(let->name);
         } else if (const auto *loop = s.as<For>()) {
             const LoopShape shape = loop_shape(loop);
-            const LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
+            LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
+            if (first_only < 0) first_only = loop_left_after_first(extent);
+            if (first_only >= 0) {
+                first = scope_.at(first, first_only, 0);
+                extent = scope_.at(extent, first_only, 0);
+            }
             if (!enumerate_dependences(first) || !enumerate_dependences(extent)) return;
             if (!first.is_constant() || !extent.is_constant())
                 throw Error("cannot generate code: the bounds of copy loop '" + loop->name + "' depend on a loop outside the copy");
@@ -130,6 +150,7 @@ private:
         auto side = [&](const Expr &index, LinearForm &form, int64_t CopyDim::*stride) {
             const Ramp *ramp = index.as<Ramp>();
             form = scope_.linear(ramp ? ramp->base : index);
+            if (first_only >= 0) form = scope_.at(form, first_only, 0);
             return split_dims(form, leaf.dims, stride);
         };
         if (const Ramp *ramp = pad_index_.as<Ramp>()) leaf.dims.push_back({"", ramp->lanes, 1, 1});
@@ -216,6 +237,7 @@ bool Matcher::match_copy(const Stmt &s) {
         }
         append_boxes(leaf, kernel_.allocations[copy.allocation].name, copy.boxes);
     }
+    copy.first_of = collector.first_only;
     if (!copy.pad_row.divide(32)) fail("a copy's place in the pads does not start at a row", s);
     const SourceLocation location{kernel_.allocations[copy.allocation].name, "copy", ""};
     const auto found = std::find(kernel_.sources.begin(), kernel_.sources.end(), location);

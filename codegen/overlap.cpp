@@ -126,7 +126,7 @@ private:
 
     int64_t slot_bytes(int allocation) const {
         const Ring &ring = rings_.at(allocation);
-        return ring.rows / kernel_.allocations[allocation].interleave * kernel_.machine->pad.row_bytes;
+        return kernel_.allocations[allocation].step_in_pad(ring.rows).value() * kernel_.machine->pad.row_bytes;
     }
 
     // Accesses to a ring go through its slot register instead of `loop % 2`.
@@ -172,8 +172,11 @@ private:
         const auto it = rings_.find(copy.allocation);
         const bool ring = ahead_ && it != rings_.end() && it->second.usable;
         if (ring) form.terms.erase(it->second.atom);
-        if (!form.divide(allocation.interleave))
-            throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
+        for (auto &[atom, step] : form.terms) {
+            const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
+            if (!in_pad) throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
+            step = *in_pad;
+        }
         form.constant += (ring ? 0 : allocation.base_row) + tile.row;
         return form.scaled(kernel_.machine->pad.row_bytes);
     }
@@ -288,7 +291,16 @@ private:
         for (Node &node : body) {
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
-                in_place(*kept_.back(), out);
+                const Copy &copy = *kept_.back();
+                if (copy.first_of >= 0) {
+                    const Reg first = kernel_.scalar("first");
+                    out.push_back(binary(Opcode::sltu_s, first, kernel_.loops[copy.first_of].index, kernel_.constant(1)));
+                    If once{first, {}};
+                    in_place(copy, once.body);
+                    out.push_back(std::move(once));
+                } else {
+                    in_place(copy, out);
+                }
             } else if (node.loop) {
                 Body outer_before, outer_after;
                 Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
@@ -314,10 +326,15 @@ private:
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
         chain_.push_back(loop.id);
         // Ring copies of this loop are taken out of its body; the rest is rewritten in place.
-        std::vector<const Copy *> loads, stores;
+        std::vector<const Copy *> loads, stores, residents;
         Body rest;
         size_t last_loop = 0, store_at = 0;
         for (Node &node : loop.body) {
+            if (node.copy && stays(*node.copy, loop.id)) {
+                kept_.push_back(std::move(node.copy));
+                residents.push_back(kept_.back().get());
+                continue;
+            }
             const Ring *ring = node.copy ? ring_of(node.copy->allocation) : nullptr;
             if (ring != nullptr && ring->loop == loop.id) {
                 kept_.push_back(std::move(node.copy));
@@ -332,7 +349,7 @@ private:
             if (node.loop) last_loop = rest.size();
             rest.push_back(std::move(node));
         }
-        if (loads.empty() && stores.empty()) {
+        if (loads.empty() && stores.empty() && residents.empty()) {
             loop.body = rewrite(std::move(rest), loop.id, before, after);
             chain_.pop_back();
             return;
@@ -353,6 +370,7 @@ private:
             wait(out_channels.list, body);
             append_ops(tail, body);
         }
+        for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (const Copy *copy : loads) start_load(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (!stores.empty()) {
@@ -411,6 +429,7 @@ private:
         // Before the nest: everything of the first iteration.
         for (auto [id, reg] : at) before.push_back(value_op(reg, {0, {}}));
         before.push_back(value_op(next, {first_byte(copy.allocation), {}}));
+        before.push_back(value_op(current, {first_byte(copy.allocation) + slot_bytes(copy.allocation), {}}));
         for (Channel &c : channels) {
             aim(c, false, next, Reg{}, at, before);
             start_all(c, false, before);
@@ -439,6 +458,52 @@ private:
                 issue_between(c, at, next, loop, *hot, body);
             }
         }
+    }
+
+    // ---- loads that stay
+
+    // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
+    bool stays(const Copy &copy, int loop) const {
+        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || split_runs(copy.tiles).size() != 1) return false;
+        const auto only_this = [&](const LinearForm &form) {
+            return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
+        };
+        return copy.pad_row.terms.size() == 1 && kernel_.atoms[copy.pad_row.terms.begin()->first].is_loop && only_this(copy.pad_row) && only_this(copy.mem);
+    }
+
+    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
+        const std::string &name = kernel_.allocations[copy.allocation].name;
+        const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"), left = kernel_.scalar(name + "_left");
+        const Channel c = channel(copy, split_runs(copy.tiles).front());
+        const std::map<int, Reg> at = {{loop.id, index}};
+        before.push_back(value_op(index, {0, {}}));
+        before.push_back(value_op(more, {loop.extent - 1, {}}));
+        aim(c, false, Reg{}, Reg{}, at, before);
+        start_all(c, false, before);
+        // One tile ahead while there are any.
+        wait({c}, body);
+        const Reg any = kernel_.scalar("any"), keep = kernel_.scalar("keep");
+        body.push_back(binary(Opcode::slt_s, any, zero_scalar, more));
+        body.push_back(binary(Opcode::add_s, index, index, any));
+        body.push_back(binary(Opcode::sub_s, more, more, any));
+        body.push_back(binary(Opcode::sub_s, keep, zero_scalar, any));
+        body.push_back(binary(Opcode::and_s, left, keep, kernel_.constant(static_cast<int32_t>(c.run.count))));
+        aim(c, true, Reg{}, Reg{}, at, body);
+        if (hot != nullptr && !has_loop(hot->body)) {
+            // Groups an event: the fewest that divide the count and fit the iterations, one of which is for a result.
+            int64_t groups = 1;
+            while (groups < c.run.count && (c.run.count % groups != 0 || c.run.count / groups > std::max<int64_t>(hot->extent - 1, 1))) groups++;
+            Body event;
+            for (int64_t i = 0; i < groups; i++) issue_step(c, event);
+            event.push_back(value_op(left, {-groups, {}}, {left}));
+            if (event.size() <= most_side_operations) {
+                hot->body.push_back(side(left, event));
+                return;
+            }
+        }
+        If rest{left, {}};
+        issue_steps(c, c.run.count, rest.body);
+        body.push_back(std::move(rest));
     }
 
     void issue_step(const Channel &c, Body &out) const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -18,58 +19,88 @@ void for_each_node(Body &body, const std::function<void(Node &)> &visit) {
     }
 }
 
-// Rows can go round `pads` pads if the pad of every access is known when the program is generated.
-int widest_interleave(Kernel &kernel, int allocation, int pads) {
-    auto fits = [&](const LinearForm &row, int p) {
-        return std::all_of(row.terms.begin(), row.terms.end(), [&](const auto &term) { return term.second % p == 0; });
-    };
-    int widest = pads;
+struct Layout {
+    int interleave = 1;
+    int64_t block = 1;
+};
+
+// The pad of every access must be known when the program is generated: what varies either moves by whole rounds of the pads
+// or stays inside one block.
+bool fits(const Kernel &kernel, const LinearForm &row, bool copy, const Layout &layout) {
+    const int64_t round = layout.block * layout.interleave;
+    int64_t lowest = row.constant, highest = row.constant;
+    for (auto [atom, rows] : row.terms) {
+        if (rows % round == 0) continue;
+        if (copy || !kernel.atoms[atom].is_loop) return false;
+        const int64_t reach = rows * (kernel.loops[kernel.atoms[atom].loop].extent - 1);
+        (reach < 0 ? lowest : highest) += reach;
+    }
+    return floor_div(lowest, layout.block) == floor_div(highest, layout.block) || layout.interleave == 1;
+}
+
+// The layout that spreads an allocation over the most pads, up to `pads`; small blocks first.
+Layout widest_layout(Kernel &kernel, int allocation, int pads) {
+    std::vector<std::pair<const LinearForm *, bool>> rows;   // and whether a copy's
+    std::set<int64_t> blocks = {1};
     for_each_node(kernel.body, [&](Node &node) {
         const LinearForm *row = nullptr;
         if (node.op && node.op->access && node.op->access->allocation == allocation) row = &node.op->access->row;
-        if (node.copy && node.copy->allocation == allocation) row = &node.copy->pad_row;
-        while (row != nullptr && !fits(*row, widest)) widest /= 2;
+        if (node.copy && node.copy->allocation == allocation) {
+            row = &node.copy->pad_row;
+            for (const Box &box : node.copy->boxes)
+                for (const Box::Dim &dim : box.dims) blocks.insert(dim.row_stride);
+        }
+        if (row != nullptr) rows.push_back({row, node.copy != nullptr});
     });
-    return std::max(widest, 1);
+    for (int interleave = pads; interleave > 1; interleave /= 2)
+        for (int64_t block : blocks) {
+            const Layout layout{interleave, block};
+            if (block > 0 && std::all_of(rows.begin(), rows.end(), [&](const auto &row) { return fits(kernel, *row.first, row.second, layout); })) return layout;
+        }
+    return {};
 }
 
-// The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, pads innermost so that
-// neighbouring transfers use different engines.
-void append_tiles(const Box &box, int interleave, const Machine &machine, const std::vector<int> &pads, std::vector<Tile> &tiles) {
+// The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, so that neighbouring transfers
+// use different engines.
+void append_tiles(const Box &box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
+    // Steps of a dimension that stay in one pad, one row further: 1 of them, or `interleave` of single rows.
+    const auto steps_to_next_row = [&](const Box::Dim &dim) -> int64_t {
+        if (dim.row_stride == 1 && (allocation.interleave == 1 || (allocation.block > 1 && dim.extent <= allocation.block))) return 1;
+        if (dim.row_stride == 1 && allocation.block == 1) return allocation.interleave;
+        if (allocation.block == 1 && dim.row_stride == allocation.interleave) return 1;
+        return 0;
+    };
     int row_dim = -1;
     for (size_t d = 0; d < box.dims.size(); d++) {
         const Box::Dim &dim = box.dims[d];
-        const bool consecutive = dim.row_stride == 1 || dim.row_stride == interleave;
-        const bool pitch_fits = dim.mem_stride >= box.cols && dim.mem_stride * interleave <= (1 << 20);
-        if (consecutive && pitch_fits && (row_dim < 0 || dim.extent > box.dims[row_dim].extent)) row_dim = static_cast<int>(d);
+        const int64_t steps = steps_to_next_row(dim);
+        const bool pitch_fits = steps > 0 && dim.mem_stride >= box.cols && dim.mem_stride * steps <= (1 << 20);
+        if (pitch_fits && (row_dim < 0 || dim.extent > box.dims[row_dim].extent)) row_dim = static_cast<int>(d);
     }
-    std::function<void(size_t, int64_t, int64_t)> enumerate = [&](size_t d, int64_t row, int64_t mem) {
-        if (static_cast<int>(d) == row_dim) return enumerate(d + 1, row, mem);
+    const Box::Dim rows = row_dim < 0 ? Box::Dim{1, 1, 0} : box.dims[row_dim];
+    const int64_t residues = row_dim < 0 ? 1 : std::min(steps_to_next_row(rows), rows.extent), most = machine.sdma.max_rows;
+    std::function<void(size_t, int64_t, int64_t, int64_t)> enumerate = [&](size_t d, int64_t chunk, int64_t row, int64_t mem) {
+        if (static_cast<int>(d) == row_dim) return enumerate(d + 1, chunk, row, mem);
         if (d < box.dims.size()) {
             const Box::Dim &dim = box.dims[d];
-            for (int64_t i = 0; i < dim.extent; i++) enumerate(d + 1, row + i * dim.row_stride, mem + i * dim.mem_stride);
+            for (int64_t i = 0; i < dim.extent; i++) enumerate(d + 1, chunk, row + i * dim.row_stride, mem + i * dim.mem_stride);
             return;
         }
-        const Box::Dim rows = row_dim < 0 ? Box::Dim{1, interleave, 0} : box.dims[row_dim];
-        const int64_t residues = rows.row_stride == interleave ? 1 : std::min<int64_t>(interleave, rows.extent);
-        const int64_t most = machine.sdma.max_rows;
-        for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++)
-            for (int64_t r = 0; r < residues; r++) {
-                const int64_t first = chunk * most * residues + r;
-                if (first >= rows.extent) continue;
-                const int64_t count = std::min(most, (rows.extent - first + residues - 1) / residues);
-                const int64_t at = row + first * rows.row_stride;
-                Tile tile;
-                tile.pad = pads[at % interleave];
-                tile.row = at / interleave;
-                tile.mem = mem + first * rows.mem_stride;
-                tile.rows = static_cast<int>(count);
-                tile.cols = box.cols;
-                tile.pitch = count == 1 ? box.cols : rows.mem_stride * residues;
-                tiles.push_back(tile);
-            }
+        for (int64_t r = 0; r < residues; r++) {
+            const int64_t first = chunk * most * residues + r;
+            if (first >= rows.extent) continue;
+            const int64_t count = std::min(most, (rows.extent - first + residues - 1) / residues), at = row + first * rows.row_stride;
+            Tile tile;
+            tile.pad = allocation.pad_of(at);
+            tile.row = allocation.row_in_pad(at);
+            tile.mem = mem + first * rows.mem_stride;
+            tile.rows = static_cast<int>(count);
+            tile.cols = box.cols;
+            tile.pitch = count == 1 ? box.cols : rows.mem_stride * residues;
+            tiles.push_back(tile);
+        }
     };
-    enumerate(0, box.row, box.mem);
+    for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++) enumerate(0, chunk, box.row, box.mem);
 }
 
 }  // namespace
@@ -82,14 +113,16 @@ void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
         Allocation &allocation = kernel.allocations[i];
         int limit = pads;
         if (const auto it = wanted.find(allocation.name); it != wanted.end()) limit = std::clamp(it->second, 1, pads);
-        allocation.interleave = widest_interleave(kernel, static_cast<int>(i), limit);
+        const Layout layout = widest_layout(kernel, static_cast<int>(i), limit);
+        allocation.interleave = layout.interleave;
+        allocation.block = layout.block;
         // The window of neighbouring pads that is least full.
         int best = 0;
         auto height = [&](int first) { return *std::max_element(top.begin() + first, top.begin() + first + allocation.interleave); };
         for (int first = 0; first + allocation.interleave <= pads; first += allocation.interleave)
             if (height(first) < height(best)) best = first;
         allocation.base_row = height(best);
-        const int64_t rows = (allocation.rows + allocation.interleave - 1) / allocation.interleave;
+        const int64_t rows = allocation.rows_per_pad();
         if (allocation.base_row + rows > machine.pad_rows())
             throw Error(fmt::format("cannot generate code: '{}' needs {} rows of {} pads, but only {} of {} rows are left; use a smaller tile",
                                     allocation.name, rows, allocation.interleave, machine.pad_rows() - allocation.base_row, machine.pad_rows()));
@@ -100,13 +133,11 @@ void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
     }
     for_each_node(kernel.body, [&](Node &node) {
         if (node.op && node.op->access) {
-            const Allocation &allocation = kernel.allocations[node.op->access->allocation];
-            const int64_t row = node.op->access->row.constant;
-            node.op->pad = allocation.pads[((row % allocation.interleave) + allocation.interleave) % allocation.interleave];
+            node.op->pad = kernel.allocations[node.op->access->allocation].pad_of(node.op->access->row.constant);
         }
         if (node.copy) {
             const Allocation &allocation = kernel.allocations[node.copy->allocation];
-            for (const Box &box : node.copy->boxes) append_tiles(box, allocation.interleave, machine, allocation.pads, node.copy->tiles);
+            for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
         }
     });
 }

@@ -30,24 +30,36 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
     RDom q(0, lanes, "q"), r(0, k_tiles, "r");
 
     const bool k_tail = k_size % lanes != 0, n_tail = n_size < lanes;
-    const auto guarded = [](Func f, const std::vector<Var> &args, Expr inside, Expr value) {
-        f(std::vector<Expr>(args.begin(), args.end())) = bf16(0.0f);
-        f(std::vector<Expr>(args.begin(), args.end())) = select(std::move(inside), std::move(value), undef<BFloat>());
+    const auto guarded = [](Func f, const std::vector<Expr> &args, Expr inside, Expr value) {
+        std::vector<Var> vars;
+        for (const Expr &arg : args) vars.emplace_back(arg.as<Internal::Variable>()->name);
+        f(vars) = bf16(0.0f);
+        f(vars) = select(std::move(inside), std::move(value), undef<BFloat>());
+    };
+    const auto copied = [](Func f, const std::vector<Expr> &args, Expr value) {
+        std::vector<Var> vars;
+        for (const Expr &arg : args) vars.emplace_back(arg.as<Internal::Variable>()->name);
+        f(vars) = std::move(value);
+    };
+    // Rows of a k tile together, or the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
+    const bool row_major = point["row_major"] != 0, b_resident = point["b_resident"] != 0 && col_blocks > 1;
+    const auto ordered = [&](Expr lane, Expr row, Expr tile) {
+        return row_major ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)};
     };
     const Expr depth = kt * lanes + k;
     if (k_tail) {
-        guarded(As, {k, m, kt}, depth < k_size, a(min(depth, k_size - 1), m));
+        guarded(As, ordered(k, m, kt), depth < k_size, a(min(depth, k_size - 1), m));
     } else {
-        As(k, m, kt) = a(depth, m);
+        copied(As, ordered(k, m, kt), a(depth, m));
     }
     if (k_tail || n_tail) {
-        guarded(Bs, {k, n, kt}, depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
+        guarded(Bs, ordered(k, n, kt), depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
     } else {
-        Bs(k, n, kt) = b(depth, n);
+        copied(Bs, ordered(k, n, kt), b(depth, n));
     }
-    W(k, w, kt) = Bs(k, w, kt);
+    W(k, w, kt) = Bs(ordered(k, w, kt));
     P(n, m, kb) = 0.0f;
-    P(n, m, kb) += f32(As(q, m, kb)) * f32(W(q, n, kb));
+    P(n, m, kb) += f32(As(ordered(q, m, kb))) * f32(W(q, n, kb));
     // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
     C(n, m) = bf16(machine.sa.psum_in && machine.timed() ? 0.0f : -0.0f);
     C(n, m) = strict_float(C(n, m) + bf16(P(n, m, r)));
@@ -76,9 +88,11 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
     const bool many_blocks = (m_outer ? col_blocks : row_blocks) > 1;
 
     As.compute_at(out, mo).vectorize(k, lanes).bound_storage(m, stored_rows);
-    Bs.compute_at(out, no).vectorize(k, lanes).bound_extent(n, lanes);
+    Bs.compute_at(out, no).vectorize(k, lanes);
+    if (!b_resident) Bs.bound_extent(n, lanes);
     if (row_slots == 2) As.hoist_storage_root().ring_buffer(2);
-    if (col_slots == 2) Bs.hoist_storage_root().ring_buffer(2);
+    if (b_resident) Bs.store_root();
+    else if (col_slots == 2) Bs.hoist_storage_root().ring_buffer(2);
     E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows);
     if (many_blocks) E.hoist_storage_root().ring_buffer(2);
     if (shape.bias) {

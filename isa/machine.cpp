@@ -199,8 +199,8 @@ Machine find_machine(const std::string &name_or_path) {
     }
     const std::vector<std::string> names = shipped_machines();
     const std::string nearest = nearest_name(name_or_path, names);
-    throw Error(fmt::format("there is no machine \"{}\"{}; shipped machines: {}", name_or_path,
-                            nearest.empty() ? "" : fmt::format(", did you mean {}?", nearest), fmt::join(names, ", ")));
+    throw Error(fmt::format("there is no machine \"{}\" among {}{}", name_or_path, fmt::join(names, ", "),
+                            nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
 }
 
 }  // namespace atalla

@@ -1,6 +1,7 @@
 // What the values of a machine must satisfy together.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 #include <utility>
@@ -49,7 +50,10 @@ void check_machine(const Machine &machine) {
                                     std::pair{"sdma.beat", sdma.beat}}) {
         require(machine, dram.row_bytes % beat == 0, fmt::format("dram.row_bytes must be a multiple of {}", key));
     }
-    require(machine, dram.refresh < dram.refresh_interval, "dram.refresh must be less than dram.refresh_interval");
+    const int64_t access = std::max(dram.open_closed, dram.open_conflict) + std::max(dram.cas, dram.cas_same_group) +
+                           dram.write_turnaround;
+    require(machine, dram.refresh_interval - dram.refresh > access,
+            fmt::format("dram.refresh_interval must leave more than {} cycles after dram.refresh, or no beat is ever served", access));
     require(machine, sdma.max_cols * 2 <= pad.row_bytes, "a row of sdma.max_cols elements must fit pad.row_bytes");
 }
 

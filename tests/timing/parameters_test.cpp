@@ -69,8 +69,8 @@ const std::vector<Case> &cases() {
         {"dcache.beat", 64, -2, "lw.s x1, 0(x0)\naddi.s x2, x1, 0\nhalt.s\n", {{"dcache.miss_clean", 0}}},
 
         // Two blocks 8192 bytes apart, visited in turn, three times each: the second and third visits miss or not. A miss whose
-        // row is open takes 24 cycles, and in the far block one more for the second sector.
-        {"icache.bytes", 16384, -(2 * 24 + 2 * 25),
+        // row is open takes 24 cycles, and in the far block one more for the second sector unless the branch was mispredicted.
+        {"icache.bytes", 16384, -(4 * 24 + 1),
          "addi.s x2, x0, 2\nlui.s x3, 65\naddi.s x4, x0, 0x80\njal x0, near\n.org 0x80\nnear: jalr x0, x3, 0\n"
          ".org 0x2080\nbge.s x1, x2, done, 1\njalr x0, x4, 0\ndone: halt.s\n",
          {}, true},
@@ -81,7 +81,7 @@ const std::vector<Case> &cases() {
         // Jump and branch share the only entry: the jump is mispredicted 4 times instead of once, the branch 3 times instead of 2.
         {"branch.btb", 1, 4 * 3,
          "addi.s x1, x0, 0\naddi.s x2, x0, 3\nloop: jal x0, skip\nnop.s\nskip: nop.s\nnop.s\n"
-         "blt.s x1, x2, loop, 1\nhalt.s\n"},
+         "blt.s x1, x2, loop, 1\nnop.s\nhalt.s\n"},
 
         {"vec.ii", 5, 2, "add.vv v1, v2, v3, m0\nadd.vv v4, v2, v3, m0\nhalt.s\n"},
         {"vec.add_L", 8, 3, "add.vv v1, v2, v3, m0\nvmov.vts x1, v1, 0\nhalt.s\n"},
@@ -150,11 +150,11 @@ const std::vector<Case> &cases() {
          tile("x3", 0, 32, 32, 32) + tile("x6", 1, 1, 16, 16) +
              "lui.s x2, 512\nlui.s x5, 1024\nnop.s\nnop.s\nscpad.ld x1, x2, x3\nscpad.ld x4, x5, x6\naddi.s x4, x4, 0\n"
              "addi.s x1, x1, 0\nhalt.s\n"},
-        // The only beat is launched in cycle 51, within a refresh that ends in 56: then its row opens again.
-        {"dram.refresh_interval", 46, 15, transfer("scpad.ld", 1, 16), {{"dram.refresh", 10}}},
-        // A chain of divisions leads into the refresh that starts at 300.
-        {"dram.refresh", 298, 10, repeat("divi.s x9, x9, 7\n", 4) + "addi.s x9, x9, 0\n" + transfer("scpad.ld", 1, 16),
-         {{"dram.refresh_interval", 300}}},
+        // The only beat is launched in cycle 51, within a refresh that ends in 60: then its row opens again.
+        {"dram.refresh_interval", 50, 19, transfer("scpad.ld", 1, 16), {{"dram.refresh", 10}}},
+        // A chain of divisions leads into the refresh that starts at 700.
+        {"dram.refresh", 298, 10, repeat("divi.s x9, x9, 7\n", 10) + "addi.s x9, x9, 0\n" + transfer("scpad.ld", 1, 16),
+         {{"dram.refresh_interval", 700}}},
         // The write is commanded in the cycle before the read could be.
         {"dram.write_turnaround", 30, 14,
          tile("x3", 0, 1, 16, 16) + tile("x6", 1, 1, 16, 16) +

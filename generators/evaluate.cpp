@@ -1,0 +1,214 @@
+#include "generators/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/source_digest.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+#include "simulator/numerics.h"
+#include "simulator/report.h"
+
+namespace atalla {
+
+namespace {
+
+// Above this many multiplications the unoptimized program takes minutes, and the host computes its results instead.
+constexpr double most_naive_flops = 8e9;
+// A program this many times slower than the bound is of no interest.
+constexpr uint64_t hopeless = 64, always_allowed = 10'000'000;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+uint16_t bf16_of(double value) { return bf16_truncate(bf16_round(static_cast<float>(value))); }
+
+// Uniform in (0, 1].
+double unit(Random &random) { return static_cast<double>((random.next() >> 11) + 1) * 0x1p-53; }
+
+double normal(Random &random) {
+    const double radius = std::sqrt(-2 * std::log(unit(random)));
+    return radius * std::cos(2 * M_PI * unit(random));
+}
+
+// In each tensor, rows of the outermost extent get a kind each; most stay normal, since one NaN spreads to a row or column
+// of the results.
+void make_special(TensorData &data, int64_t row_length, Random &random) {
+    const int64_t rows = static_cast<int64_t>(data.size()) / row_length;
+    const auto sprinkle = [&](int64_t row, uint64_t one_in, std::initializer_list<uint16_t> patterns) {
+        for (int64_t at = row * row_length; at < (row + 1) * row_length; at++)
+            if (random.below(one_in) == 0) data[static_cast<size_t>(at)] = patterns.begin()[random.below(patterns.size())];
+    };
+    constexpr uint16_t zero = 0x0000, minus = 0x8000, infinity = 0x7F80;
+    for (int64_t row = 0; row < rows; row++) {
+        switch (random.below(16)) {
+        case 0: sprinkle(row, 1, {zero, minus}); break;
+        case 1: sprinkle(row, 2, {0x0001, 0x8001, 0x007F, 0x807F, 0x0080}); break;
+        case 2: sprinkle(row, 3, {0x7F7F, 0xFF7F}); break;
+        case 3: sprinkle(row, static_cast<uint64_t>(row_length), {infinity, infinity | minus, 0x7FC0}); break;
+        default: sprinkle(row, 5, {zero, minus}); break;
+        }
+    }
+}
+
+bool is_nan(uint16_t pattern) { return (pattern & 0x7FFF) > 0x7F80; }
+
+double ulp_of(double magnitude) {
+    constexpr int fraction_bits = 7, least_exponent = -126;
+    return std::ldexp(1, std::max(magnitude > 0 ? std::ilogb(magnitude) : least_exponent, least_exponent) - fraction_bits);
+}
+
+std::string index_text(const TensorSpec &tensor, int64_t at) {
+    std::string text;
+    for (int64_t extent : tensor.extents) {
+        text = std::to_string(at % extent) + (text.empty() ? "" : ", ") + text;
+        at /= extent;
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string compiler_fingerprint() {
+    return fmt::format("{:.10}-halide{}.{}.{}", ATALLA_SOURCE_DIGEST, HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+}
+
+std::vector<TensorData> random_inputs(const std::vector<TensorSpec> &tensors, DataSet set, uint64_t seed) {
+    Random random(seed);
+    std::vector<TensorData> inputs;
+    for (const TensorSpec &tensor : tensors) {
+        TensorData data(static_cast<size_t>(tensor.elements()));
+        for (uint16_t &value : data) value = bf16_of(normal(random));
+        if (set == DataSet::Special) make_special(data, tensor.extents.front(), random);
+        inputs.push_back(std::move(data));
+    }
+    return inputs;
+}
+
+std::string difference(const TensorSpec &tensor, const TensorData &one, const TensorData &other) {
+    int64_t first = -1, count = 0;
+    for (size_t at = 0; at < one.size(); at++) {
+        if (one[at] == other[at] || (is_nan(one[at]) && is_nan(other[at]))) continue;
+        if (count++ == 0) first = static_cast<int64_t>(at);
+    }
+    if (count == 0) return "";
+    const auto at = static_cast<size_t>(first);
+    return fmt::format("{} of {} elements of {} differ, the first at [{}]: {:#06x} ({}) instead of {:#06x} ({})", count, one.size(), tensor.name,
+                       index_text(tensor, first), one[at], bf16_float(one[at]), other[at], bf16_float(other[at]));
+}
+
+double largest_error_ulps(const TensorData &result, const Reference &reference) {
+    double largest = 0;
+    for (size_t at = 0; at < result.size(); at++) {
+        if (!std::isfinite(reference.values[at])) continue;
+        const double error = std::abs(static_cast<double>(bf16_float(result[at])) - reference.values[at]) / ulp_of(reference.peaks[at]);
+        largest = std::isnan(error) ? INFINITY : std::max(largest, error);
+    }
+    return largest;
+}
+
+Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &machine, uint64_t data_seed)
+    : workload_(std::move(workload)), machine_(machine), data_seed_(data_seed) {
+    KernelDefinition tensors;
+    tensors.inputs = workload_->inputs();
+    tensors.outputs = workload_->outputs();
+    place_tensors(tensors, machine_);
+    step_limit_ = always_allowed + hopeless * static_cast<uint64_t>(workload_->bound(machine_).cycles);
+}
+
+codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::CompileOptions &options) const {
+    const KernelDefinition kernel = workload_->build(machine_, point);
+    codegen::CompileOptions with_pads = options;
+    with_pads.pads = kernel.pads;
+    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, with_pads);
+}
+
+Evaluation Evaluator::evaluate(const Point &point) const {
+    Evaluation evaluation;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+        const std::vector<TensorData> &data = inputs(DataSet::Normal);
+        const auto lowering = std::chrono::steady_clock::now();
+        const KernelDefinition kernel = workload_->build(machine_, point);
+        codegen::CompileOptions options;
+        options.pads = kernel.pads;
+        const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine_, options);
+        evaluation.seconds_lower = seconds_since(lowering);
+        const auto simulation = std::chrono::steady_clock::now();
+        const KernelRun run = run_kernel(kernel, compiled, machine_, data, {.step_limit = step_limit_});
+        evaluation.seconds_simulate = seconds_since(simulation);
+        evaluation.cycles = static_cast<int64_t>(run.result.counters.cycles);
+        evaluation.counters = counters_json(run.result.counters);
+        evaluation.reason = run.result.error;
+        if (run.result.ok && run.outside_untouched) evaluation.status = Evaluation::Ok;
+        else if (run.result.ok) evaluation.reason = "the program wrote outside its tensors";
+        else evaluation.status = run.result.rule == "step limit" ? Evaluation::TimedOut : Evaluation::Refused;
+    } catch (const std::exception &error) {
+        evaluation.reason = error.what();
+        if (evaluation.seconds_lower == 0) evaluation.seconds_lower = seconds_since(start);
+    }
+    return evaluation;
+}
+
+std::string Evaluator::verify(const Point &point) const {
+    const KernelDefinition kernel = workload_->build(machine_, point);
+    const codegen::CompiledKernel compiled = compile(point);
+    const auto run = [&](DataSet set, std::string &refusal) {
+        KernelRun run = run_kernel(kernel, compiled, machine_, inputs(set), {.step_limit = step_limit_});
+        if (!run.result.ok) refusal = run.result.error;
+        else if (!run.outside_untouched) refusal = "the program wrote outside its tensors";
+        return std::move(run.outputs);
+    };
+    std::string refusal;
+    const std::vector<TensorData> normal = run(DataSet::Normal, refusal);
+    if (!refusal.empty()) return refusal;
+    const std::vector<Reference> references = workload_->reference(inputs(DataSet::Normal));
+    for (size_t i = 0; i < references.size(); i++)
+        if (const double ulps = largest_error_ulps(normal[i], references[i]); ulps > workload_->tolerance_ulps())
+            return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", kernel.outputs[i].name, ulps, workload_->tolerance_ulps());
+    const std::vector<TensorData> special = run(DataSet::Special, refusal);
+    if (!refusal.empty()) return "with special values, " + refusal;
+    for (size_t i = 0; i < special.size(); i++)
+        if (const std::string differs = difference(kernel.outputs[i], special[i], expected().outputs[i]); !differs.empty())
+            return "against the unoptimized program, " + differs;
+    return "";
+}
+
+std::optional<int64_t> Evaluator::naive_cycles() const { return expected().cycles; }
+
+const std::vector<TensorData> &Evaluator::inputs(DataSet set) const {
+    const std::scoped_lock lock(mutex_);
+    auto found = inputs_.find(set);
+    if (found == inputs_.end())
+        found = inputs_.emplace(set, random_inputs(workload_->inputs(), set, data_seed_ * 2 + (set == DataSet::Special))).first;
+    return found->second;
+}
+
+Evaluator::Expected Evaluator::run_naive() const {
+    const Point point = workload_->naive_point(machine_);
+    const KernelDefinition kernel = workload_->build(machine_, point);
+    codegen::CompileOptions options;
+    options.optimize = false;
+    KernelRun run = run_kernel(kernel, compile(point, options), machine_, inputs(DataSet::Special));
+    if (!run.result.ok) throw Error(fmt::format("the unoptimized program was refused: {}", run.result.error));
+    return {std::move(run.outputs), static_cast<int64_t>(run.result.counters.cycles)};
+}
+
+const Evaluator::Expected &Evaluator::expected() const {
+    {
+        const std::scoped_lock lock(mutex_);
+        if (expected_) return *expected_;
+    }
+    // Made outside the lock, which the inputs need; if two threads make it, the results are equal.
+    Expected made = workload_->flops() <= most_naive_flops ? run_naive()
+                                                           : Expected{workload_->host_result(machine_, inputs(DataSet::Special)), std::nullopt};
+    const std::scoped_lock lock(mutex_);
+    if (!expected_) expected_ = std::move(made);
+    return *expected_;
+}
+
+}  // namespace atalla

@@ -1,0 +1,85 @@
+// Measures and checks the programs that the points of a workload's space become.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "generators/operator.h"
+
+namespace atalla {
+
+// What came out of one point.
+struct Evaluation {
+    enum Status { Ok, Failed, Refused, TimedOut };
+    Status status = Failed;
+    int64_t cycles = 0;
+    std::string reason;            // if not Ok
+    nlohmann::json counters;       // counters_json(), null if the program did not run
+    double seconds_lower = 0;      // lowering and code generation
+    double seconds_simulate = 0;
+};
+
+// 16 hex digits that change with everything that decides which program a point becomes and what it does: the sources of the
+// layers up to the generators, and Halide's version.
+std::string compiler_fingerprint();
+
+// Two sets of tensors.
+//   Normal: normally distributed values.
+//   Special: the same with a few rows that hold zeros of both signs, denormals, infinities and NaN.
+enum class DataSet { Normal, Special };
+std::vector<TensorData> random_inputs(const std::vector<TensorSpec> &tensors, DataSet set, uint64_t seed);
+
+// Where two tensors first differ, as a sentence, and how often; empty if they agree bit for bit. Two NaN agree whatever
+// their payload: IEEE 754 leaves open which operand's payload a sum keeps, and the order of its operands is the
+// schedule's.
+std::string difference(const TensorSpec &tensor, const TensorData &one, const TensorData &other);
+// The largest error in bf16 units in the last place of a number as large as Reference::peaks, where the reference is finite.
+double largest_error_ulps(const TensorData &result, const Reference &reference);
+
+// Evaluates one workload on one machine. Inputs and reference results are made once, when they are first needed.
+// Thread-safe.
+class Evaluator {
+public:
+    // Error if the tensors do not fit the machine's memory.
+    Evaluator(std::shared_ptr<const Workload> workload, const Machine &machine, uint64_t data_seed = 1);
+
+    const Workload &workload() const { return *workload_; }
+    const Machine &machine() const { return machine_; }
+
+    // Never throws for a point of the space: what goes wrong becomes the status.
+    Evaluation evaluate(const Point &point) const;
+    // Compares the point's results on the special data with those of the unoptimized program, bit for bit, and on the normal
+    // data with float64. Empty if they agree, otherwise what differs.
+    std::string verify(const Point &point) const;
+
+    // Cycles of the unoptimized program; nothing for workloads so large that the host stands in for it.
+    std::optional<int64_t> naive_cycles() const;
+
+    const std::vector<TensorData> &inputs(DataSet set) const;
+    codegen::CompiledKernel compile(const Point &point, const codegen::CompileOptions &options = {}) const;
+
+private:
+    // Results on the special data that every program of the workload must have.
+    struct Expected {
+        std::vector<TensorData> outputs;
+        std::optional<int64_t> cycles;
+    };
+    const Expected &expected() const;
+    Expected run_naive() const;
+
+    std::shared_ptr<const Workload> workload_;
+    Machine machine_;
+    uint64_t data_seed_;
+    uint64_t step_limit_;
+    mutable std::mutex mutex_;
+    mutable std::map<DataSet, std::vector<TensorData>> inputs_;
+    mutable std::optional<Expected> expected_;
+};
+
+}  // namespace atalla

@@ -1,0 +1,123 @@
+#include "generators/gemm_host.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+namespace {
+
+constexpr int64_t depth = 32;   // of a dot product, and columns computed together
+
+// B as [k][columns of one block], so that the innermost loop runs over columns.
+template <typename T>
+std::vector<T> transposed_block(const GemmShape &shape, const TensorData &b, int64_t first, int64_t columns) {
+    std::vector<T> block(static_cast<size_t>(shape.k * columns));
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t k = 0; k < shape.k; k++)
+            block[static_cast<size_t>(k * columns + j)] = bf16_float(b[static_cast<size_t>(shape.b_transposed ? (first + j) * shape.k + k : k * shape.n + first + j)]);
+    return block;
+}
+
+// The operands after the product, in the order of the kernel's inputs.
+struct Epilogue {
+    Epilogue(const GemmShape &shape, const std::vector<TensorData> &inputs)
+        : bias(shape.bias ? &inputs[2] : nullptr), addend(shape.addend ? &inputs[shape.bias ? 3 : 2] : nullptr) {}
+    const TensorData *bias, *addend;
+};
+
+float as_bf16(double factor) { return bf16_round(static_cast<float>(factor)); }
+
+}  // namespace
+
+Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
+    const Epilogue epilogue(shape, inputs);
+    Reference reference;
+    reference.values.resize(static_cast<size_t>(shape.m * shape.n));
+    reference.peaks.resize(reference.values.size());
+    for (int64_t first = 0; first < shape.n; first += depth) {
+        const int64_t columns = std::min(depth, shape.n - first);
+        const std::vector<double> b = transposed_block<double>(shape, inputs[1], first, columns);
+        for (int64_t i = 0; i < shape.m; i++) {
+            double sum[depth] = {}, peak[depth] = {};
+            for (int64_t k = 0; k < shape.k; k += depth) {
+                double dot[depth] = {}, magnitude[depth] = {};
+                for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
+                    const double a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
+                    for (int64_t j = 0; j < columns; j++) {
+                        dot[j] += a * b[static_cast<size_t>(q * columns + j)];
+                        magnitude[j] = std::max(magnitude[j], std::abs(dot[j]));
+                    }
+                }
+                for (int64_t j = 0; j < columns; j++) {
+                    sum[j] += dot[j];
+                    peak[j] = std::max({peak[j], magnitude[j], std::abs(sum[j])});
+                }
+            }
+            for (int64_t j = 0; j < columns; j++) {
+                const auto at = static_cast<size_t>(i * shape.n + first + j);
+                double value = sum[j] * as_bf16(shape.alpha);
+                peak[j] = std::max(std::abs(value), peak[j] * std::abs(as_bf16(shape.alpha)));
+                const auto add = [&](double term) {
+                    value += term;
+                    peak[j] = std::max({peak[j], std::abs(term), std::abs(value)});
+                };
+                if (epilogue.bias) add(bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]));
+                if (epilogue.addend) add(static_cast<double>(bf16_float((*epilogue.addend)[at])) * as_bf16(shape.beta));
+                reference.values[at] = shape.relu ? std::max(value, 0.0) : value;
+                reference.peaks[at] = peak[j];
+            }
+        }
+    }
+    return reference;
+}
+
+double gemm_tolerance_ulps(const GemmShape &shape) {
+    const auto tiles = static_cast<double>((shape.k + depth - 1) / depth);
+    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)));
+}
+
+TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
+    const Epilogue epilogue(shape, inputs);
+    TensorData result(static_cast<size_t>(shape.m * shape.n));
+    // Hardware with a partial-sum input begins with the zero register; otherwise the sum begins with the first product.
+    const float start = machine.timed() && machine.sa.psum_in ? 0.0f : -0.0f;
+    for (int64_t first = 0; first < shape.n; first += depth) {
+        const int64_t columns = std::min(depth, shape.n - first);
+        const std::vector<float> b = transposed_block<float>(shape, inputs[1], first, columns);
+        for (int64_t i = 0; i < shape.m; i++) {
+            float sum[depth];
+            std::fill_n(sum, depth, start);
+            for (int64_t k = 0; k < shape.k; k += depth) {
+                float dot[depth] = {};
+                for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
+                    const float a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
+                    for (int64_t j = 0; j < columns; j++) dot[j] += a * b[static_cast<size_t>(q * columns + j)];
+                }
+                for (int64_t j = 0; j < columns; j++) {
+                    // The functional machine adds the zero register after the rounding, which turns -0 into +0.
+                    const float term = machine.timed() ? bf16_round(dot[j]) : bf16_round(dot[j]) + 0.0f;
+                    sum[j] = bf16_round(sum[j] + term);
+                }
+            }
+            for (int64_t j = 0; j < columns; j++) {
+                const auto at = static_cast<size_t>(i * shape.n + first + j);
+                float value = sum[j];
+                if (shape.alpha != 1) value = bf16_round(value * as_bf16(shape.alpha));
+                if (epilogue.bias) value = bf16_round(value + bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]));
+                if (epilogue.addend) {
+                    float term = bf16_float((*epilogue.addend)[at]);
+                    if (shape.beta != 1) term = bf16_round(term * as_bf16(shape.beta));
+                    value = bf16_round(value + term);
+                }
+                if (shape.relu && value < 0) value = 0;
+                result[at] = bf16_truncate(value);
+            }
+        }
+    }
+    return result;
+}
+
+}  // namespace atalla

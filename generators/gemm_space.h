@@ -1,0 +1,22 @@
+// The schedule space of the matrix product and the arithmetic that prices its points.
+#pragma once
+
+#include <string>
+
+#include "generators/gemm.h"
+#include "isa/machine.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+Space gemm_space(const GemmShape &shape, const Machine &machine);
+// A point that fits wherever any does: few rows, sums in the pads, nothing unrolled.
+Point gemm_naive_point(const GemmShape &shape, const Machine &machine);
+// Rows of all pads together that the buffers of a point take.
+int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point);
+// The point for people, as a clause.
+std::string gemm_words(const GemmShape &shape, const Machine &machine, const Point &point);
+// Predicted cycles. The constants that no document gives were fitted to simulated points; docs/gemm.md has the table.
+double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point);
+
+}  // namespace atalla
