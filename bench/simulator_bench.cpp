@@ -35,12 +35,19 @@ std::vector<std::filesystem::path> kernels() {
     static const std::filesystem::path folder = std::filesystem::temp_directory_path() / "atalla-bench-vectors";
     const std::filesystem::path archive = std::filesystem::path(ATALLA_SOURCE_DIR) / "../shared/atalla/vectors/vectors.tar.xz";
     std::vector<std::filesystem::path> programs;
-    if (!std::filesystem::exists(archive)) return programs;
+    if (!std::filesystem::exists(archive)) {
+        return programs;
+    }
     std::filesystem::create_directories(folder);
     const std::string unpack = "tar -xf '" + archive.string() + "' -C '" + folder.string() + "' a40-kernels";
-    if (std::system(unpack.c_str()) != 0) return programs;
-    for (const auto &entry : std::filesystem::directory_iterator(folder / "a40-kernels"))
-        if (entry.path().extension() == ".in") programs.push_back(entry.path());
+    if (std::system(unpack.c_str()) != 0) {
+        return programs;
+    }
+    for (const auto &entry : std::filesystem::directory_iterator(folder / "a40-kernels")) {
+        if (entry.path().extension() == ".in") {
+            programs.push_back(entry.path());
+        }
+    }
     return programs;
 }
 
@@ -50,7 +57,9 @@ void run(benchmark::State &state, const std::string &machine, const Program &pro
     uint64_t packets = 0, cycles = 0;
     for (auto _ : state) {
         const RunResult result = simulator.run();
-        if (!result.ok) return state.SkipWithError(result.error.c_str());
+        if (!result.ok) {
+            return state.SkipWithError(result.error.c_str());
+        }
         packets += result.counters.packets;
         cycles += result.counters.cycles;
     }
@@ -68,8 +77,12 @@ void add(const std::string &name, const std::string &machine, const Program &pro
 
 int main(int argc, char **argv) {
     benchmark::Initialize(&argc, argv);
-    for (const char *machine : {"fsim", "ax01"}) atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
+    for (const char *machine : {"fsim", "ax01"}) {
+        atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
+    }
     // The kernels are written for upstream's simulator: they do not keep the timing rules of hardware.
-    for (const std::filesystem::path &kernel : atalla::kernels()) atalla::add(kernel.stem().string(), "fsim", atalla::read_in(kernel));
+    for (const std::filesystem::path &kernel : atalla::kernels()) {
+        atalla::add(kernel.stem().string(), "fsim", atalla::read_in(kernel));
+    }
     benchmark::RunSpecifiedBenchmarks();
 }

@@ -101,6 +101,8 @@ private:
             for (const Op &inner : *op.side) {
                 if (!is_transfer(inner)) continue;
                 if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, transfer_cycles);
+                const auto before = side_engine_.find(inner.pad);
+                if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0]) edge(before->second, i, iteration, transfer_cycles);
                 side_engine_[inner.pad] = {i, iteration};
             }
             return;

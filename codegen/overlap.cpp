@@ -306,7 +306,7 @@ private:
                 Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
                 rewrite_loop(*node.loop, b, a);
                 if (loop < 0)
-                    for (Node &n : outer_before) out.push_back(std::move(n));
+                    for (Node &n : fuse_starts(std::move(outer_before))) out.push_back(std::move(n));
                 out.push_back(std::move(node));
                 if (loop < 0)
                     for (Node &n : outer_after) out.push_back(std::move(n));
@@ -318,6 +318,25 @@ private:
     }
 
     static constexpr size_t most_side_operations = 40;
+
+    // First transfers of several streams with as many groups go in one loop: what is needed first comes first.
+    static Body fuse_starts(Body body) {
+        Body straight, loops;
+        for (Node &node : body) {
+            if (!node.loop) {
+                straight.push_back(std::move(node));
+                continue;
+            }
+            const auto same = std::find_if(loops.begin(), loops.end(), [&](const Node &n) { return n.loop->extent == node.loop->extent; });
+            if (same == loops.end()) {
+                loops.push_back(std::move(node));
+            } else {
+                for (Node &n : node.loop->body) same->loop->body.push_back(std::move(n));
+            }
+        }
+        for (Node &node : loops) straight.push_back(std::move(node));
+        return straight;
+    }
 
     static bool has_loop(const Body &body) {
         return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
@@ -490,14 +509,14 @@ private:
         body.push_back(binary(Opcode::and_s, left, keep, kernel_.constant(static_cast<int32_t>(c.run.count))));
         aim(c, true, Reg{}, Reg{}, at, body);
         if (hot != nullptr && !has_loop(hot->body)) {
-            // Groups an event: the fewest that divide the count and fit the iterations, one of which is for a result.
-            int64_t groups = 1;
-            while (groups < c.run.count && (c.run.count % groups != 0 || c.run.count / groups > std::max<int64_t>(hot->extent - 1, 1))) groups++;
+            // A group an event, and as many events an iteration as that takes; one iteration is left for a result.
             Body event;
-            for (int64_t i = 0; i < groups; i++) issue_step(c, event);
-            event.push_back(value_op(left, {-groups, {}}, {left}));
-            if (event.size() <= most_side_operations) {
-                hot->body.push_back(side(left, event));
+            issue_step(c, event);
+            event.push_back(value_op(left, {-1, {}}, {left}));
+            const int64_t iterations = std::max<int64_t>(hot->extent - 1, 1), events = (c.run.count + iterations - 1) / iterations;
+            constexpr int64_t most_events = 4;
+            if (event.size() <= most_side_operations && events <= most_events) {
+                for (int64_t e = 0; e < events; e++) hot->body.push_back(side(left, event));
                 return;
             }
         }

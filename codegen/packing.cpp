@@ -27,10 +27,15 @@ struct Graph {
             in[edges[e].to].push_back(static_cast<int>(e));
             out[edges[e].from].push_back(static_cast<int>(e));
         }
+        // The longest way to the end of the block: through dependences, or through what its lane unit still has to do.
         height.assign(ops.size(), 0);
-        for (size_t i = ops.size(); i-- > 0;)
+        const int lane_interval = kernel.machine->timed() ? static_cast<int>(kernel.machine->vec.ii) : 1;
+        std::map<Unit, int> behind;
+        for (size_t i = ops.size(); i-- > 0;) {
             for (int e : out[i])
                 if (edges[e].distance == 0) height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
+            if (loop < 0 && is_lane_operation(ops[i].opcode)) height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
+        }
         cycle.assign(ops.size(), -1);
     }
 };
@@ -323,14 +328,14 @@ private:
         for (size_t i = 0; i < graph.ops.size(); i++) {
             if (graph.cycle[i] < interval) continue;
             late.push_back({graph.cycle[i], graph.ops[i]});
-            // -0, which changes no sum: 0 * -1 on the multiplier and, from the first of them, -0 + -0 on the adder.
+            // -0, which changes no sum: 0 * -1 on the multiplier and, from the first of them, -0 - 0 on the adder.
             Op reset;
             reset.opcode = Opcode::mul_vs;
             reset.dst = deferrable[i].operand;
             reset.src = {zero_vector, kernel_.constant(static_cast<int32_t>(0xBF800000))};
             if (neutral.size() % 2 == 1) {
-                reset.opcode = Opcode::add_vv;
-                reset.src = {neutral[0].dst, neutral[0].dst};
+                reset.opcode = Opcode::sub_vv;
+                reset.src = {neutral[0].dst, zero_vector};
             }
             reset.source = graph.ops[i].source;
             neutral.push_back(reset);

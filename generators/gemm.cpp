@@ -41,25 +41,25 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
         for (const Expr &arg : args) vars.emplace_back(arg.as<Internal::Variable>()->name);
         f(vars) = std::move(value);
     };
-    // Rows of a k tile together, or the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
-    const bool row_major = point["row_major"] != 0, b_resident = point["b_resident"] != 0 && col_blocks > 1;
-    const auto ordered = [&](Expr lane, Expr row, Expr tile) {
-        return row_major ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)};
+    // Rows of a k tile together, or (B) the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
+    const bool row_major = point["b_row_major"] != 0, b_resident = point["b_resident"] != 0 && col_blocks > 1;
+    const auto ordered = [&](Expr lane, Expr row, Expr tile, bool row_first) {
+        return row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)};
     };
     const Expr depth = kt * lanes + k;
     if (k_tail) {
-        guarded(As, ordered(k, m, kt), depth < k_size, a(min(depth, k_size - 1), m));
+        guarded(As, ordered(k, m, kt, false), depth < k_size, a(min(depth, k_size - 1), m));
     } else {
-        copied(As, ordered(k, m, kt), a(depth, m));
+        copied(As, ordered(k, m, kt, false), a(depth, m));
     }
     if (k_tail || n_tail) {
-        guarded(Bs, ordered(k, n, kt), depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
+        guarded(Bs, ordered(k, n, kt, row_major), depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
     } else {
-        copied(Bs, ordered(k, n, kt), b(depth, n));
+        copied(Bs, ordered(k, n, kt, row_major), b(depth, n));
     }
-    W(k, w, kt) = Bs(ordered(k, w, kt));
+    W(k, w, kt) = Bs(ordered(k, w, kt, row_major));
     P(n, m, kb) = 0.0f;
-    P(n, m, kb) += f32(As(ordered(q, m, kb))) * f32(W(q, n, kb));
+    P(n, m, kb) += f32(As(ordered(q, m, kb, false))) * f32(W(q, n, kb));
     // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
     C(n, m) = bf16(machine.sa.psum_in && machine.timed() ? 0.0f : -0.0f);
     C(n, m) = strict_float(C(n, m) + bf16(P(n, m, r)));

@@ -15,15 +15,21 @@ namespace atalla::a48 {
 
 bool is_a48_file(const std::filesystem::path &file) {
     std::ifstream input(file);
-    if (!input) throw Error(fmt::format("cannot read '{}'", file.string()));
+    if (!input) {
+        throw Error(fmt::format("cannot read '{}'", file.string()));
+    }
     constexpr size_t a40_digits = 40;
     bool wide = false;
     std::vector<uint32_t> addresses;
-    read_in_lines(input, file.string(), {.packet = [&](const InLine &line) {
-                                             wide |= line.digits.size() > a40_digits;
-                                             if (addresses.size() < 2) addresses.push_back(line.address);
-                                         },
-                                         .data = [](const InLine &) {}});
+    read_in_lines(input, file.string(),
+                  {.packet =
+                       [&](const InLine &line) {
+                           wide |= line.digits.size() > a40_digits;
+                           if (addresses.size() < 2) {
+                               addresses.push_back(line.address);
+                           }
+                       },
+                   .data = [](const InLine &) {}});
     return wide || (addresses.size() == 2 && addresses[1] - addresses[0] == packet_bytes);
 }
 
@@ -40,9 +46,12 @@ struct Simulator::Impl {
 Simulator::Simulator(const Program &program) : impl_(std::make_unique<Impl>()) {
     impl_->packets = program.packets;
     const auto twin = std::ranges::adjacent_find(impl_->packets, std::greater_equal<uint32_t>(), &PlacedPacket::address);
-    if (twin != impl_->packets.end())
+    if (twin != impl_->packets.end()) {
         throw Error(fmt::format("the packet after the one at address 0x{:08X} has a lower or equal address", twin->address));
-    for (const auto &[address, word] : program.data) impl_->state.words.write(address, word);
+    }
+    for (const auto &[address, word] : program.data) {
+        impl_->state.words.write(address, word);
+    }
 }
 Simulator::~Simulator() = default;
 Simulator::Simulator(Simulator &&) noexcept = default;
@@ -59,11 +68,17 @@ RunResult Simulator::run(const RunOptions &options) {
     try {
         for (PacketOutcome out; !out.halted; pc = out.next_pc) {
             packet = impl_->find(pc);
-            if (packet == nullptr) refuse_missing_packet(pc);
-            if (counters.packets == options.step_limit) refuse_step_limit(options.step_limit);
+            if (packet == nullptr) {
+                refuse_missing_packet(pc);
+            }
+            if (counters.packets == options.step_limit) {
+                refuse_step_limit(options.step_limit);
+            }
             out = {pc + packet_bytes, false, false};
             for (const Instruction &slot : packet->packet) {
-                if (slot.is_nop()) continue;
+                if (slot.is_nop()) {
+                    continue;
+                }
                 execute(state, slot, pc, out);
                 counters.operations++;
             }
@@ -72,7 +87,8 @@ RunResult Simulator::run(const RunOptions &options) {
         result.ok = true;
     } catch (const Refusal &refusal) {
         result.rule = refusal.rule;
-        result.error = refusal_message(refusal, pc, packet != nullptr && packet->line > 0 ? fmt::format("line {}", packet->line) : "");
+        result.error =
+            refusal_message(refusal, pc, packet != nullptr && packet->line > 0 ? fmt::format("line {}", packet->line) : "");
     }
     counters.cycles = counters.packets;
     counters.dma_load_bytes = state.traffic.dma_load_bytes;

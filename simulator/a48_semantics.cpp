@@ -32,8 +32,12 @@ void set_rd(S &s, const I &i, uint32_t value) {
 
 // m0 reads as all ones, whatever is written.
 void set_mask(S &s, const I &i, uint32_t value) {
-    if (i.d >= std::size(s.m)) refuse("isa 1.1", fmt::format("m{} does not exist, the masks are m0 to m15", i.d));
-    if (i.d != 0) s.m[i.d] = value;
+    if (i.d >= std::size(s.m)) {
+        refuse("isa 1.1", fmt::format("m{} does not exist, the masks are m0 to m15", i.d));
+    }
+    if (i.d != 0) {
+        s.m[i.d] = value;
+    }
 }
 
 // Scalar float: double arithmetic, one rounding to float32, then the upper half goes to the lower half of rd.
@@ -47,8 +51,12 @@ void scalar_bf(S &s, const I &i, Operation operation, const char *what) {
 }
 void rcp_bf(S &s, const I &i) {
     const float a = bf_operand(s.x[i.a]);
-    if (a == 0) refuse("isa 4.3", "rcp.bf of zero");
-    if (std::isinf(atalla_rcp(a))) semantics::refuse_overflow("rcp.bf");
+    if (a == 0) {
+        refuse("isa 4.3", "rcp.bf of zero");
+    }
+    if (std::isinf(atalla_rcp(a))) {
+        semantics::refuse_overflow("rcp.bf");
+    }
     set_bf(s, i, atalla_rcp(a));
 }
 void sqrt_bf(S &s, const I &i) {
@@ -57,7 +65,9 @@ void sqrt_bf(S &s, const I &i) {
 }
 void bfts_s(S &s, const I &i) {
     const float value = bf_operand(s.x[i.a]);
-    if (!std::isfinite(value)) refuse("isa 4.3", "bfts.s of a value that is not finite");
+    if (!std::isfinite(value)) {
+        refuse("isa 4.3", "bfts.s of a value that is not finite");
+    }
     set_rd(s, i, static_cast<uint32_t>(static_cast<int64_t>(std::fmod(std::trunc(double{value}), 4294967296.0))));
 }
 
@@ -76,7 +86,9 @@ void jump(S &s, const I &i, int64_t pc, PacketOutcome &out, int64_t target) {
 // Lanes.
 
 void set_lanes(S &s, const I &i, const Vector &results) {
-    if (i.d != 0) merge_lanes(s.v[i.d], results.data(), s.m[i.mask]);
+    if (i.d != 0) {
+        merge_lanes(s.v[i.d], results.data(), s.m[i.mask]);
+    }
 }
 Vector splat(float value) {
     Vector vector;
@@ -94,8 +106,9 @@ Vector vector_operand(const S &s, const I &i) {
 template <class Operation>
 void arithmetic(S &s, const I &i, const Vector &second, Operation operation) {
     Vector results;
-    for (int lane = 0; lane < lanes; lane++)
+    for (int lane = 0; lane < lanes; lane++) {
         results[lane] = bf16_round(with_nan_rules(bf16_round(s.v[i.a][lane]), bf16_round(second[lane]), operation));
+    }
     set_lanes(s, i, results);
 }
 constexpr auto quotient = [](float a, float b) { return b != 0 ? a / b : 0.0f; };
@@ -103,7 +116,9 @@ constexpr auto quotient = [](float a, float b) { return b != 0 ? a / b : 0.0f; }
 template <class Function>
 void unary(S &s, const I &i, Function function) {
     Vector results;
-    for (int lane = 0; lane < lanes; lane++) results[lane] = bf16_round(function(bf16_round(s.v[i.a][lane])));
+    for (int lane = 0; lane < lanes; lane++) {
+        results[lane] = bf16_round(function(bf16_round(s.v[i.a][lane])));
+    }
     set_lanes(s, i, results);
 }
 float exponential(float value) {
@@ -128,9 +143,14 @@ constexpr auto bit_not = [](uint32_t a, uint32_t) { return ~a; };
 void shift_vi(S &s, const I &i) {
     const int distance = (i.imm & 32) != 0 ? -(i.imm & 31) : i.imm & 31;
     Vector results{};
-    for (int lane = 0; lane < lanes; lane++)
-        if (lane + distance >= 0 && lane + distance < lanes) results[lane] = s.v[i.a][lane + distance];
-    if (i.d != 0) std::ranges::copy(results, s.v[i.d]);
+    for (int lane = 0; lane < lanes; lane++) {
+        if (lane + distance >= 0 && lane + distance < lanes) {
+            results[lane] = s.v[i.a][lane + distance];
+        }
+    }
+    if (i.d != 0) {
+        std::ranges::copy(results, s.v[i.d]);
+    }
 }
 
 // Inactive lanes get the old mask in reverse order (quirk 5).
@@ -142,11 +162,15 @@ void compare(S &s, const I &i, const Vector &second, Compare holds) {
 }
 
 void set_reduction(S &s, const I &i, float result) {
-    if (i.d != 0) place_reduction(s.v[i.d], s.v[i.a], i.imm, result);
+    if (i.d != 0) {
+        place_reduction(s.v[i.d], s.v[i.a], i.imm, result);
+    }
 }
 
 void lw_vi(S &s, const I &i) {
-    if (s.weights.used) s.weights = {};
+    if (s.weights.used) {
+        s.weights = {};
+    }
     std::copy_n(s.v[i.a], lanes, s.weights.row[s.weights.count++ % lanes]);
 }
 
@@ -156,14 +180,20 @@ void gemm_vv(S &s, const I &i) {
     Vector results;
     for (int column = 0; column < lanes; column++) {
         double sum = 0;
-        for (int k = 0; k < lanes; k++) sum += double{s.v[i.a][k]} * double{s.weights.row[k][column]};
+        for (int k = 0; k < lanes; k++) {
+            sum += double{s.v[i.a][k]} * double{s.weights.row[k][column]};
+        }
         results[column] = static_cast<float>(sum + double{s.v[i.b][column]});
     }
-    if (i.d != 0) std::ranges::copy(results, s.v[i.d]);
+    if (i.d != 0) {
+        std::ranges::copy(results, s.v[i.d]);
+    }
 }
 
 void vmov_vts(S &s, const I &i) {
-    if (i.imm >= lanes) refuse("isa 4.12", fmt::format("vmov.vts names lane {}, a vector has lanes 0 to 31", i.imm));
+    if (i.imm >= lanes) {
+        refuse("isa 4.12", fmt::format("vmov.vts names lane {}, a vector has lanes 0 to 31", i.imm));
+    }
     set_rd(s, i, quiet_bits(float_bits(s.v[i.a][i.imm])) >> 16);
 }
 
@@ -183,20 +213,27 @@ struct PadLine {
 };
 PadLine pad_line(S &s, const I &i, const char *what) {
     const uint64_t number = uint64_t{s.x[i.a] % lanes} + (i.register_form ? s.x[i.rc_id] : i.rc_id);
-    if (number >= lanes)
+    if (number >= lanes) {
         refuse("isa 4.11", fmt::format("{} uses {} {} of a pad, the last is 31", what, i.rc ? "slot" : "bank", number));
+    }
     return {s.pads[i.sid], i.rc != 0, static_cast<uint32_t>(number), i.rc ? i.cols : i.rows};
 }
 
 void vreg_ld(S &s, const I &i) {
     Vector values{};
     if (s.x[i.a] >= spill_base) {
-        if (const auto spill = s.spills.find(s.x[i.a]); spill != s.spills.end()) values = spill->second;
+        if (const auto spill = s.spills.find(s.x[i.a]); spill != s.spills.end()) {
+            values = spill->second;
+        }
     } else {
         const PadLine line = pad_line(s, i, "vreg.ld");
-        for (int lane = 0; lane <= line.last; lane++) values[lane] = line.cell(lane);
+        for (int lane = 0; lane <= line.last; lane++) {
+            values[lane] = line.cell(lane);
+        }
     }
-    if (i.d != 0) std::ranges::copy(values, s.v[i.d]);
+    if (i.d != 0) {
+        std::ranges::copy(values, s.v[i.d]);
+    }
 }
 
 void vreg_st(S &s, const I &i) {
@@ -219,7 +256,9 @@ struct Tile {
 Tile tile(const S &s, const I &i) {
     const uint32_t control = s.x[i.b];
     const uint32_t slot = s.x[i.d] % lanes;
-    if (i.register_form) return {control >> 30, slot, (control >> 25 & 31) + 1, (control >> 20 & 31) + 1, s.x[i.a]};
+    if (i.register_form) {
+        return {control >> 30, slot, (control >> 25 & 31) + 1, (control >> 20 & 31) + 1, s.x[i.a]};
+    }
     return {i.sid, slot, i.rows + 1u, i.cols + 1u, s.x[i.a]};
 }
 
@@ -228,14 +267,17 @@ void for_each_cell(S &s, const Tile &t, F f) {
     int64_t key = t.address;
     for (uint32_t row = 0; row < t.rows; row++) {
         const uint32_t slot = (t.slot + row) % lanes;
-        for (uint32_t column = 0; column < t.columns; column++, key += 2)
+        for (uint32_t column = 0; column < t.columns; column++, key += 2) {
             f(key, s.pads[t.pad].cell[slot][column], s.pads[t.pad].filled[slot][column]);
+        }
     }
 }
 
 void scpad_ld(S &s, const I &i) {
     const Tile t = tile(s, i);
-    if (t.pad >= s.pads.size()) return;  // nothing happens (quirk 16)
+    if (t.pad >= s.pads.size()) {
+        return;  // nothing happens (quirk 16)
+    }
     s.traffic.dma_load_bytes[t.pad] += 2 * t.rows * t.columns;
     for_each_cell(s, t, [&](int64_t key, float &cell, bool &filled) {
         cell = bits_float(quiet_bits(s.words.read(key) << 16));
@@ -244,10 +286,14 @@ void scpad_ld(S &s, const I &i) {
 }
 void scpad_st(S &s, const I &i) {
     const Tile t = tile(s, i);
-    if (t.pad >= s.pads.size()) return;  // nothing happens (quirk 16)
+    if (t.pad >= s.pads.size()) {
+        return;  // nothing happens (quirk 16)
+    }
     s.traffic.dma_store_bytes[t.pad] += 2 * t.rows * t.columns;
     for_each_cell(s, t, [&](int64_t key, float &cell, bool &filled) {
-        if (!filled) refuse("isa 4.10", "scpad.st moves a cell of its pad that was never written");
+        if (!filled) {
+            refuse("isa 4.10", "scpad.st moves a cell of its pad that was never written");
+        }
         s.words.write(key, quiet_bits(float_bits(cell)) >> 16);
     });
 }
@@ -266,6 +312,7 @@ void execute(State &s, const Instruction &i, int64_t pc, PacketOutcome &out) {
     const std::multiplies<> times;
     const uint32_t a = s.x[i.a], b = s.x[i.b];
     const int64_t key = int64_t{a} + i.imm;
+    // clang-format off
     switch (i.op) {
     case Opcode::add_s: return set_rd(s, i, a + b);
     case Opcode::sub_s: return set_rd(s, i, a - b);
@@ -365,6 +412,7 @@ void execute(State &s, const Instruction &i, int64_t pc, PacketOutcome &out) {
         return set_rd(s, i, s.m[i.a]);
     case Opcode::mv_stm: return set_mask(s, i, a);
     }
+    // clang-format on
 }
 
 }  // namespace atalla::a48

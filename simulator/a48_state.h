@@ -19,7 +19,7 @@ struct Pad {
 
 // Vectors in the order they were loaded; the first load after a gemm starts over (quirk 12).
 struct Weights {
-    float row[lanes][lanes] = {};
+    alignas(64) float row[lanes][lanes] = {};
     uint32_t count = 0;
     bool used = false;  // a gemm ran since the last load
 };

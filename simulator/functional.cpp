@@ -13,13 +13,18 @@ constexpr uint64_t table_bytes_per_packet = 64;
 
 FunctionalProgram::FunctionalProgram(const Program &program) : program_(program) {
     packets_.reserve(program.packets.size());
-    for (const PlacedPacket &packet : program.packets) packets_.push_back(decode_packet(packet));
+    for (const PlacedPacket &packet : program.packets) {
+        packets_.push_back(decode_packet(packet));
+    }
 
     const bool aligned = std::ranges::all_of(packets_, [](const DecodedPacket &packet) { return packet.address % 4 == 0; });
-    if (packets_.empty() || !aligned || packets_.back().address > table_bytes_per_packet * packets_.size()) return;
+    if (packets_.empty() || !aligned || packets_.back().address > table_bytes_per_packet * packets_.size()) {
+        return;
+    }
     by_address_.assign(packets_.back().address / 4 + 1, -1);
-    for (size_t index = 0; index < packets_.size(); index++)
+    for (size_t index = 0; index < packets_.size(); index++) {
         by_address_[packets_[index].address / 4] = static_cast<int32_t>(index);
+    }
 }
 
 int64_t FunctionalProgram::find(int64_t pc) const {
@@ -41,9 +46,15 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
         for (PacketOutcome out; !out.halted; state.pc = out.next_pc) {
             // Mostly the next packet in memory; otherwise looked up.
             at++;
-            if (at >= static_cast<int64_t>(packets_.size()) || packets_[at].address != state.pc) at = find(state.pc);
-            if (at < 0) refuse_missing_packet(state.pc);
-            if (steps++ == options.step_limit) refuse_step_limit(options.step_limit);
+            if (at >= static_cast<int64_t>(packets_.size()) || packets_[at].address != state.pc) {
+                at = find(state.pc);
+            }
+            if (at < 0) {
+                refuse_missing_packet(state.pc);
+            }
+            if (steps++ == options.step_limit) {
+                refuse_step_limit(options.step_limit);
+            }
             out = execute_packet<MachineModel::Functional>(state, packets_[at]);
             issues[at]++;
         }
@@ -74,8 +85,12 @@ void FunctionalProgram::count(const std::vector<uint64_t> &issues, RunResult &re
         for (int slot = 0; slot < packet.count; slot++) {
             const Opcode op = packet.slot[slot].op;
             counters.unit_operations[static_cast<size_t>(info(op).unit)] += issues[index];
-            if (op == Opcode::gemm_vv) counters.array_rows += issues[index];
-            if (op == Opcode::lw_vi) counters.weight_loads += issues[index];
+            if (op == Opcode::gemm_vv) {
+                counters.array_rows += issues[index];
+            }
+            if (op == Opcode::lw_vi) {
+                counters.weight_loads += issues[index];
+            }
         }
     }
     counters.cycles = counters.packets;

@@ -12,11 +12,12 @@ namespace {
 // The same sums with every NaN decided by rule.
 [[gnu::cold]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *sums) {
     std::fill_n(sums, lanes, 0.0f);
-    for (int k = 0; k < lanes; k++)
+    for (int k = 0; k < lanes; k++) {
         for (int column = 0; column < lanes; column++) {
             const float product = with_nan_rules(row[k], weights.depth[k][column], std::multiplies<float>());
             sums[column] = with_nan_rules(sums[column], product, std::plus<float>());
         }
+    }
 }
 
 template <class Better>
@@ -24,7 +25,9 @@ float extremum(const float *values, uint32_t active, float identity, Better bett
     float best = identity;
     for (int lane = 0; lane < lanes; lane++) {
         const float value = bf16_round(values[lane]);
-        if ((active & lane_bit[lane]) != 0 && better(value, best)) best = value;
+        if ((active & lane_bit[lane]) != 0 && better(value, best)) {
+            best = value;
+        }
     }
     return best;
 }
@@ -35,8 +38,11 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 float sum_of_lanes(const float *values, uint32_t active) {
     float sum = 0;
-    for (int lane = 0; lane < lanes; lane++)
-        if ((active & lane_bit[lane]) != 0) sum = with_nan_rules(sum, bf16_round(values[lane]), std::plus<float>());
+    for (int lane = 0; lane < lanes; lane++) {
+        if ((active & lane_bit[lane]) != 0) {
+            sum = with_nan_rules(sum, bf16_round(values[lane]), std::plus<float>());
+        }
+    }
     return sum;
 }
 float minimum_of_lanes(const float *values, uint32_t active) { return extremum(values, active, infinity, std::less<float>()); }
@@ -50,10 +56,11 @@ void place_reduction(float *vd, const float *vs1, int32_t imm, float result) {
         std::fill_n(vd, lanes, result);
         return;
     }
-    if ((imm & clear_others) != 0)
+    if ((imm & clear_others) != 0) {
         std::fill_n(vd, lanes, 0.0f);
-    else if (vd != vs1)
+    } else if (vd != vs1) {
         std::copy_n(vs1, lanes, vd);
+    }
     vd[imm & 31] = result;
 }
 
@@ -63,14 +70,21 @@ void row_times_weights(const float *row, const WeightBuffer &weights, float *sum
     constexpr int vectors = lanes / 4;
     const Four *depth = reinterpret_cast<const Four *>(weights.depth);
     Four sum[vectors] = {};
-    for (int k = 0; k < lanes; k++, depth += vectors)
-        for (int column = 0; column < vectors; column++) sum[column] += row[k] * depth[column];
+    for (int k = 0; k < lanes; k++, depth += vectors) {
+        for (int column = 0; column < vectors; column++) {
+            sum[column] += row[k] * depth[column];
+        }
+    }
 
     alignas(64) float result[lanes];
     std::memcpy(result, sum, sizeof result);
     bool nan = false;
-    for (const float value : result) nan |= is_nan_bits(float_bits(value));
-    if (nan) [[unlikely]] row_times_weights_nan(row, weights, result);
+    for (const float value : result) {
+        nan |= is_nan_bits(float_bits(value));
+    }
+    if (nan) [[unlikely]] {
+        row_times_weights_nan(row, weights, result);
+    }
     // The ring starts at column 0.
     const int tail = lanes - static_cast<int>(weights.first);
     std::copy_n(result + weights.first, tail, sums);

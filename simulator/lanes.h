@@ -15,7 +15,9 @@ namespace atalla {
 
 constexpr std::array<uint32_t, lanes> lane_bit = [] {
     std::array<uint32_t, lanes> bits{};
-    for (int lane = 0; lane < lanes; lane++) bits[lane] = uint32_t{1} << lane;
+    for (int lane = 0; lane < lanes; lane++) {
+        bits[lane] = uint32_t{1} << lane;
+    }
     return bits;
 }();
 
@@ -31,7 +33,9 @@ inline void merge_lanes(float *to, const float *from, uint32_t mask) {
 template <class Predicate>
 uint32_t lane_bits(Predicate holds) {
     uint32_t word = 0;
-    for (int lane = 0; lane < lanes; lane++) word |= holds(lane) ? lane_bit[lane] : 0u;
+    for (int lane = 0; lane < lanes; lane++) {
+        word |= holds(lane) ? lane_bit[lane] : 0u;
+    }
     return word;
 }
 
@@ -47,8 +51,12 @@ constexpr uint32_t reversed_bits(uint32_t word) {
 // compilers differ here: plain arithmetic is only used where no NaN comes out.
 template <class Operation>
 float with_nan_rules(float a, float b, Operation operation) {
-    if (is_nan_bits(float_bits(a))) return bits_float(quiet_bits(float_bits(a)));
-    if (is_nan_bits(float_bits(b))) return bits_float(quiet_bits(float_bits(b)));
+    if (is_nan_bits(float_bits(a))) {
+        return bits_float(quiet_bits(float_bits(a)));
+    }
+    if (is_nan_bits(float_bits(b))) {
+        return bits_float(quiet_bits(float_bits(b)));
+    }
     const float result = operation(a, b);
     return is_nan_bits(float_bits(result)) ? bits_float(default_nan) : result;
 }
@@ -61,12 +69,17 @@ void for_all_lanes(const float *a, const float *b, float *results, Operation ope
         results[lane] = operation(a[lane], b[lane]);
         nan |= is_nan_bits(float_bits(results[lane]));
     }
-    if (nan) [[unlikely]]
-        for (int lane = 0; lane < lanes; lane++) results[lane] = with_nan_rules(a[lane], b[lane], operation);
+    if (nan) [[unlikely]] {
+        for (int lane = 0; lane < lanes; lane++) {
+            results[lane] = with_nan_rules(a[lane], b[lane], operation);
+        }
+    }
 }
 
 inline void round_lanes(float *values) {
-    for (int lane = 0; lane < lanes; lane++) values[lane] = bf16_round(values[lane]);
+    for (int lane = 0; lane < lanes; lane++) {
+        values[lane] = bf16_round(values[lane]);
+    }
 }
 
 // Reductions over the lanes whose bit in `active` is set, of values rounded to bf16 (isa reference 4.8). The sum is float32,

@@ -22,7 +22,9 @@ struct WeightBuffer {
     uint32_t loaded = 0;  // vectors loaded, at most 32: upstream's functional simulator fills before it shifts
 
     void set_column(uint32_t position, const float *values) {
-        for (int k = 0; k < lanes; k++) depth[k][position] = values[k];
+        for (int k = 0; k < lanes; k++) {
+            depth[k][position] = values[k];
+        }
     }
     // All columns move right by one, `values` becomes column 0.
     void shift_in(const float *values) {
@@ -64,7 +66,9 @@ public:
 
     int64_t pad_count = 0, pad_rows = 0;
     // A pad row of 32 elements. Hardware machines hold bf16 patterns, the functional machine float32 values.
-    uint16_t *pad_halves(int64_t pad, int64_t row) { return static_cast<uint16_t *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
+    uint16_t *pad_halves(int64_t pad, int64_t row) {
+        return static_cast<uint16_t *>(pads_.get()) + (pad * pad_rows + row) * lanes;
+    }
     float *pad_floats(int64_t pad, int64_t row) { return static_cast<float *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
 
 private:

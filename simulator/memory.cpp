@@ -10,10 +10,11 @@ void ByteMemory::read(uint64_t address, std::span<uint8_t> out) const {
     while (!out.empty()) {
         const uint64_t offset = address & page_mask;
         const size_t count = std::min<uint64_t>(out.size(), page_size - offset);
-        if (const uint8_t *page = find(address))
+        if (const uint8_t *page = find(address)) {
             std::memcpy(out.data(), page + offset, count);
-        else
+        } else {
             std::memset(out.data(), 0, count);
+        }
         address += count;
         out = out.subspan(count);
     }
@@ -30,12 +31,15 @@ void ByteMemory::write(uint64_t address, std::span<const uint8_t> in) {
 }
 
 uint8_t *ByteMemory::make_writable(uint64_t index) {
-    if (index >= entries_.size()) entries_.resize(index + 1);
+    if (index >= entries_.size()) {
+        entries_.resize(index + 1);
+    }
     Entry &entry = entries_[index];
-    if (entry.page)
+    if (entry.page) {
         entry.original = std::make_unique<Page>(*entry.page);
-    else
+    } else {
         entry.page = std::make_unique<Page>();
+    }
     entry.writable = true;
     return entry.page->bytes;
 }
@@ -51,12 +55,18 @@ ChangedWords ByteMemory::changed_words() const {
     ChangedWords changed;
     for (size_t number = 0; number < entries_.size(); number++) {
         const Entry &entry = entries_[number];
-        if (!entry.writable) continue;
+        if (!entry.writable) {
+            continue;
+        }
         for (uint64_t offset = 0; offset < page_size; offset += 4) {
             uint32_t now, before = 0;
             std::memcpy(&now, entry.page->bytes + offset, 4);
-            if (entry.original) std::memcpy(&before, entry.original->bytes + offset, 4);
-            if (now != before) changed[static_cast<int64_t>(number * page_size + offset)] = now;
+            if (entry.original) {
+                std::memcpy(&before, entry.original->bytes + offset, 4);
+            }
+            if (now != before) {
+                changed[static_cast<int64_t>(number * page_size + offset)] = now;
+            }
         }
     }
     return changed;
@@ -75,7 +85,9 @@ bool all_set(const uint64_t *bits, size_t first, size_t count) {
     for (size_t bit = first; bit < first + count;) {
         const size_t here = std::min<size_t>(64 - bit % 64, first + count - bit);
         const uint64_t wanted = (here == 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1) << (bit % 64);
-        if ((bits[bit / 64] & wanted) != wanted) return false;
+        if ((bits[bit / 64] & wanted) != wanted) {
+            return false;
+        }
         bit += here;
     }
     return true;
@@ -94,8 +106,12 @@ void set_all(uint64_t *bits, size_t first, size_t count) {
 uint16_t WordMemory::read_half(uint32_t address) const {
     const int64_t word = address & ~3u;
     const Page *page = find(word);
-    if (page == nullptr) return 0;
-    if (page->has(word)) return static_cast<uint16_t>(page->value[0][index_of(word)] >> (address & 2 ? 16 : 0));
+    if (page == nullptr) {
+        return 0;
+    }
+    if (page->has(word)) {
+        return static_cast<uint16_t>(page->value[0][index_of(word)] >> (address & 2 ? 16 : 0));
+    }
     return page->has(address) ? static_cast<uint16_t>(page->value[address & 3][index_of(address)]) : uint16_t{0};
 }
 
@@ -141,8 +157,9 @@ void WordMemory::write_halves(uint32_t address, std::span<const uint16_t> in) {
 }
 
 void WordMemory::read_bytes(uint32_t address, std::span<uint8_t> out) const {
-    for (size_t at = 0; at < out.size(); at++, address++)
+    for (size_t at = 0; at < out.size(); at++, address++) {
         out[at] = static_cast<uint8_t>(read_half(address & ~1u) >> (address & 1 ? 8 : 0));
+    }
 }
 
 void WordMemory::write_bytes(uint32_t address, std::span<const uint8_t> in) {
@@ -163,12 +180,17 @@ void WordMemory::mark() {
 ChangedWords WordMemory::changed_words() const {
     ChangedWords changed;
     for (const auto &[number, entry] : entries_) {
-        if (!entry.writable) continue;
+        if (!entry.writable) {
+            continue;
+        }
         for (int64_t key = number << page_bits; key < (number + 1) << page_bits; key++) {
-            if (!entry.page->has(key)) continue;
+            if (!entry.page->has(key)) {
+                continue;
+            }
             const uint32_t now = entry.page->value[key & 3][index_of(key)];
-            if (!entry.original || !entry.original->has(key) || entry.original->value[key & 3][index_of(key)] != now)
+            if (!entry.original || !entry.original->has(key) || entry.original->value[key & 3][index_of(key)] != now) {
                 changed[key] = now;
+            }
         }
     }
     return changed;
@@ -176,7 +198,9 @@ ChangedWords WordMemory::changed_words() const {
 
 const WordMemory::Page *WordMemory::find_slow(int64_t number) const {
     const auto found = entries_.find(number);
-    if (found == entries_.end()) return nullptr;
+    if (found == entries_.end()) {
+        return nullptr;
+    }
     const Page *page = found->second.page.get();
     read_cache_[static_cast<size_t>(number) % cache_size] = {number, page};
     return page;

@@ -43,7 +43,9 @@ public:
 
 private:
     static constexpr uint64_t page_bits = 16, page_size = 1 << page_bits, page_mask = page_size - 1;
-    struct Page { alignas(64) uint8_t bytes[page_size]; };
+    struct Page {
+        alignas(64) uint8_t bytes[page_size];
+    };
     struct Entry {
         std::unique_ptr<Page> page;
         std::unique_ptr<Page> original;  // the page at mark(), kept at the first write after it
@@ -59,17 +61,20 @@ private:
             return value;
         }
         const uint8_t *page = find(address);
-        if (page == nullptr) return 0;
+        if (page == nullptr) {
+            return 0;
+        }
         std::memcpy(&value, page + offset, sizeof(T));
         return value;
     }
     template <class T>
     void write_value(uint64_t address, T value) {
         const uint64_t offset = address & page_mask;
-        if (offset + sizeof(T) > page_size)
+        if (offset + sizeof(T) > page_size) {
             write(address, {reinterpret_cast<const uint8_t *>(&value), sizeof(T)});
-        else
+        } else {
             std::memcpy(touch(address) + offset, &value, sizeof(T));
+        }
     }
     const uint8_t *find(uint64_t address) const {
         const uint64_t index = address >> page_bits;
@@ -77,7 +82,9 @@ private:
     }
     uint8_t *touch(uint64_t address) {
         const uint64_t index = address >> page_bits;
-        if (index < entries_.size() && entries_[index].writable) return entries_[index].page->bytes;
+        if (index < entries_.size() && entries_[index].writable) {
+            return entries_[index].page->bytes;
+        }
         return make_writable(index);
     }
     uint8_t *make_writable(uint64_t index);

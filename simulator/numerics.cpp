@@ -36,7 +36,9 @@ float atalla_rcp(float x) {
 
 float atalla_sqrt(float x) {
     const uint32_t bits = float_bits(x);
-    if (is_nan_bits(bits)) return bits_float(quiet_bits(bits));
+    if (is_nan_bits(bits)) {
+        return bits_float(quiet_bits(bits));
+    }
     return x < 0 ? bits_float(default_nan) : static_cast<float>(std::sqrt(static_cast<double>(x)));
 }
 }

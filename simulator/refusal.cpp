@@ -9,8 +9,8 @@ namespace atalla {
 void refuse_missing_packet(int64_t pc) { refuse("50", fmt::format("there is no packet at address 0x{:08X}", pc)); }
 
 void refuse_step_limit(uint64_t limit) {
-    refuse("step limit", fmt::format("no halt within {} packets; raise the step limit if the program is meant to run longer",
-                                     limit));
+    refuse("step limit",
+           fmt::format("no halt within {} packets; raise the step limit if the program is meant to run longer", limit));
 }
 
 std::string refusal_message(const Refusal &refusal, int64_t pc, const std::string &origin) {
@@ -21,11 +21,16 @@ std::string refusal_message(const Refusal &refusal, int64_t pc, const std::strin
 std::string refusal_message(const Refusal &refusal, int64_t pc, const Program &program) {
     std::string origin;
     const auto add = [&origin](const std::string &what, const std::string &value) {
-        if (!value.empty()) origin += (origin.empty() ? "" : ", ") + what + " " + value;
+        if (!value.empty()) {
+            origin += (origin.empty() ? "" : ", ") + what + " " + value;
+        }
     };
-    const auto packet = std::ranges::lower_bound(program.packets, pc, {}, [](const PlacedPacket &p) { return int64_t{p.address}; });
+    const auto packet =
+        std::ranges::lower_bound(program.packets, pc, {}, [](const PlacedPacket &p) { return int64_t{p.address}; });
     if (packet != program.packets.end() && packet->address == pc) {
-        if (packet->line > 0) add("line", std::to_string(packet->line));
+        if (packet->line > 0) {
+            add("line", std::to_string(packet->line));
+        }
         if (packet->source >= 0 && static_cast<size_t>(packet->source) < program.sources.size()) {
             const SourceLocation &source = program.sources[packet->source];
             add("Func", source.func);

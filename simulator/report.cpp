@@ -16,7 +16,9 @@ std::string grouped(uint64_t number) {
     const std::string digits = std::to_string(number);
     std::string text;
     for (size_t at = 0; at < digits.size(); at++) {
-        if (at != 0 && (digits.size() - at) % 3 == 0) text += ',';
+        if (at != 0 && (digits.size() - at) % 3 == 0) {
+            text += ',';
+        }
         text += digits[at];
     }
     return text;
@@ -33,7 +35,9 @@ public:
         text_ += fmt::format("{:<20}{:>16}", name, grouped(value)) + (note.empty() ? "\n" : "   " + note + "\n");
     }
     void part(const std::string &name, uint64_t value, const std::string &note = "") {
-        if (value != 0) row("  " + name, value, note);
+        if (value != 0) {
+            row("  " + name, value, note);
+        }
     }
     void line(const std::string &line) { text_ += line + '\n'; }
     std::string take() { return std::move(text_); }
@@ -50,8 +54,12 @@ void add_pads(Text &text, const Counters &counters) {
     constexpr const char *format = "{:<20}{:>16}{:>16}{:>16}{:>16}";
     bool first = true;
     for (size_t pad = 0; pad < counters.pad_load_bytes.size(); pad++) {
-        if (!busy(pad)) continue;
-        if (first) text.line(fmt::format(fmt::runtime(format), "bytes", "vreg.ld", "vreg.st", "scpad.ld", "scpad.st"));
+        if (!busy(pad)) {
+            continue;
+        }
+        if (first) {
+            text.line(fmt::format(fmt::runtime(format), "bytes", "vreg.ld", "vreg.st", "scpad.ld", "scpad.st"));
+        }
         first = false;
         text.line(fmt::format(fmt::runtime(format), fmt::format("  pad {}", pad), grouped(counters.pad_load_bytes[pad]),
                               grouped(counters.pad_store_bytes[pad]), grouped(counters.dma_load_bytes[pad]),
@@ -70,13 +78,19 @@ std::string counters_text(const Counters &counters, const Machine &machine) {
              percent(counters.operations, counters.packets * static_cast<uint64_t>(machine.issue.slots)) + " of slots filled");
 
     const uint64_t stalls = counters.cycles - counters.packets;
-    if (stalls != 0) text.row("stalls", stalls, of_cycles(stalls));
-    for (int cause = 0; cause < stall_causes; cause++)
+    if (stalls != 0) {
+        text.row("stalls", stalls, of_cycles(stalls));
+    }
+    for (int cause = 0; cause < stall_causes; cause++) {
         text.part(stall_name(static_cast<Stall>(cause)), counters.stalls[cause], of_cycles(counters.stalls[cause]));
+    }
 
-    if (std::ranges::any_of(counters.unit_operations, [](uint64_t count) { return count != 0; })) text.line("operations by unit");
-    for (size_t unit = static_cast<size_t>(Unit::Ex1); unit < static_cast<size_t>(Unit::Undefined); unit++)
+    if (std::ranges::any_of(counters.unit_operations, [](uint64_t count) { return count != 0; })) {
+        text.line("operations by unit");
+    }
+    for (size_t unit = static_cast<size_t>(Unit::Ex1); unit < static_cast<size_t>(Unit::Undefined); unit++) {
         text.part(std::string(unit_name(static_cast<Unit>(unit))), counters.unit_operations[unit]);
+    }
     if (counters.array_rows + counters.weight_loads != 0) {
         text.row("array rows", counters.array_rows, of_cycles(counters.array_rows));
         text.row("weight loads", counters.weight_loads);
@@ -84,9 +98,10 @@ std::string counters_text(const Counters &counters, const Machine &machine) {
     add_pads(text, counters);
     if (counters.dram_beats != 0) {
         const uint64_t bytes = counters.dram_beats * static_cast<uint64_t>(machine.sdma.beat);
-        text.row("dram bytes", bytes, fmt::format("{:.1f} a cycle while busy ({})",
-                                                  static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(counters.dram_busy, 1)),
-                                                  of_cycles(counters.dram_busy)));
+        text.row("dram bytes", bytes,
+                 fmt::format("{:.1f} a cycle while busy ({})",
+                             static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(counters.dram_busy, 1)),
+                             of_cycles(counters.dram_busy)));
     }
     if (machine.timed()) {
         text.row("icache lines missed", counters.icache_misses);
@@ -97,12 +112,16 @@ std::string counters_text(const Counters &counters, const Machine &machine) {
 }
 
 nlohmann::ordered_json counters_json(const Counters &counters) {
-    nlohmann::ordered_json json{{"cycles", counters.cycles}, {"packets", counters.packets}, {"operations", counters.operations}};
+    nlohmann::ordered_json json{
+        {"cycles", counters.cycles}, {"packets", counters.packets}, {"operations", counters.operations}};
     nlohmann::ordered_json &stalls = json["stalls"];
-    for (int cause = 0; cause < stall_causes; cause++) stalls[stall_name(static_cast<Stall>(cause))] = counters.stalls[cause];
+    for (int cause = 0; cause < stall_causes; cause++) {
+        stalls[stall_name(static_cast<Stall>(cause))] = counters.stalls[cause];
+    }
     nlohmann::ordered_json &units = json["unit_operations"];
-    for (size_t unit = 0; unit < static_cast<size_t>(Unit::Undefined); unit++)
+    for (size_t unit = 0; unit < static_cast<size_t>(Unit::Undefined); unit++) {
         units[std::string(unit_name(static_cast<Unit>(unit)))] = counters.unit_operations[unit];
+    }
     json["pad_load_bytes"] = counters.pad_load_bytes;
     json["pad_store_bytes"] = counters.pad_store_bytes;
     json["dma_load_bytes"] = counters.dma_load_bytes;

@@ -12,7 +12,9 @@ DecodedPacket decode_packet(const PlacedPacket &placed) {
     DecodedPacket packet;
     packet.address = placed.address;
     for (const Instruction &slot : placed.packet) {
-        if (!slot.is_nop()) packet.slot[packet.count++] = slot;
+        if (!slot.is_nop()) {
+            packet.slot[packet.count++] = slot;
+        }
     }
     return packet;
 }
@@ -32,6 +34,7 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     const std::minus<float> minus;
     const std::multiplies<float> times;
     const uint32_t a = s.x[i.a], b = s.x[i.b];
+    // clang-format off
     switch (i.op) {
     case Opcode::add_s: return set_rd(s, i, a + b);
     case Opcode::sub_s: return set_rd(s, i, a - b);
@@ -121,6 +124,7 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     case Opcode::tpop_vi:
     case Opcode::tpus_vi: break;
     }
+    // clang-format on
     refuse("50", fmt::format("opcode 0x{:02X} cannot be executed", static_cast<unsigned>(i.op)));
 }
 
@@ -129,7 +133,9 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
 template <MachineModel model>
 PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
     PacketOutcome out{int64_t{packet.address} + packet_bytes, false, false};
-    for (int slot = 0; slot < packet.count; slot++) execute<model>(state, packet.slot[slot], packet, out);
+    for (int slot = 0; slot < packet.count; slot++) {
+        execute<model>(state, packet.slot[slot], packet, out);
+    }
     return out;
 }
 

@@ -13,9 +13,10 @@ namespace atalla::semantics {
 // Bytes on hardware: addresses wrap at 32 bits and must lie in the memory that the machine has.
 inline uint32_t scalar_address(const S &s, const I &i, uint32_t bytes) {
     const uint32_t address = rs1(s, i) + imm(i);
-    if (!s.bytes.contains(address, bytes)) [[unlikely]]
+    if (!s.bytes.contains(address, bytes)) [[unlikely]] {
         refuse("memory", fmt::format("{} bytes at address 0x{:08X} are outside the data memory of {} bytes", bytes, address,
                                      s.bytes.size()));
+    }
     return address;
 }
 // The key of an entry on the functional machine: not wrapped (quirk 19).
@@ -23,38 +24,40 @@ inline int64_t scalar_key(const S &s, const I &i) { return int64_t{rs1(s, i)} + 
 
 template <MachineModel model>
 void lw_s(S &s, const I &i) {
-    if constexpr (model == Hardware)
+    if constexpr (model == Hardware) {
         set_rd(s, i, s.bytes.read32(scalar_address(s, i, 4)));
-    else
+    } else {
         set_rd(s, i, s.words.read(scalar_key(s, i)));
+    }
 }
 template <MachineModel model>
 void sw_s(S &s, const I &i) {
-    if constexpr (model == Hardware)
+    if constexpr (model == Hardware) {
         s.bytes.write32(scalar_address(s, i, 4), s.x[i.d]);
-    else
+    } else {
         s.words.write(scalar_key(s, i), s.x[i.d]);
+    }
 }
 // Half words are bf16 elements: they live in the upper half of a register (quirk 20).
 template <MachineModel model>
 void lhw_s(S &s, const I &i) {
-    if constexpr (model == Hardware)
+    if constexpr (model == Hardware) {
         set_rd(s, i, uint32_t{s.bytes.read16(scalar_address(s, i, 2))} << 16);
-    else
+    } else {
         set_rd(s, i, s.words.read(scalar_key(s, i)) << 16);
+    }
 }
 template <MachineModel model>
 void shw_s(S &s, const I &i) {
-    if constexpr (model == Hardware)
+    if constexpr (model == Hardware) {
         s.bytes.write16(scalar_address(s, i, 2), static_cast<uint16_t>(s.x[i.d] >> 16));
-    else
+    } else {
         s.words.write(scalar_key(s, i), s.x[i.d] >> 16);
+    }
 }
 
 // Upstream quiets a signalling NaN wherever memory becomes a lane or a lane memory.
-inline uint16_t quiet_half(uint16_t half) {
-    return static_cast<uint16_t>((half & 0x7FFF) > 0x7F80 ? half | 0x40 : half);
-}
+inline uint16_t quiet_half(uint16_t half) { return static_cast<uint16_t>((half & 0x7FFF) > 0x7F80 ? half | 0x40 : half); }
 inline uint16_t truncated_half(float value) { return static_cast<uint16_t>(quiet_bits(float_bits(value)) >> 16); }
 
 // vreg.*
@@ -78,19 +81,27 @@ void vreg_ld(S &s, const I &i) {
     if (model == Functional && is_linear(s, rs1(s, i))) {
         uint16_t halves[lanes];
         s.words.read_halves(rs1(s, i), {halves, static_cast<size_t>(columns)});
-        for (int lane = 0; lane < columns; lane++) values[lane] = bf16_float(quiet_half(halves[lane]));
+        for (int lane = 0; lane < columns; lane++) {
+            values[lane] = bf16_float(quiet_half(halves[lane]));
+        }
     } else {
-        if (i.aux >= s.pad_count) refuse_pad(s, "vreg.ld", i.aux);
+        if (i.aux >= s.pad_count) {
+            refuse_pad(s, "vreg.ld", i.aux);
+        }
         s.traffic.pad_load_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
         const uint32_t row = vreg_row(s, i);
         if constexpr (model == Hardware) {
             const uint16_t *cells = s.pad_halves(i.aux, row);
-            for (int lane = 0; lane < lanes; lane++) values[lane] = lane < columns ? bf16_float(cells[lane]) : 0.0f;
+            for (int lane = 0; lane < lanes; lane++) {
+                values[lane] = lane < columns ? bf16_float(cells[lane]) : 0.0f;
+            }
         } else {
             std::copy_n(s.pad_floats(i.aux, row), columns, values);
         }
     }
-    if (i.d != 0) std::copy_n(values, lanes, s.v[i.d]);
+    if (i.d != 0) {
+        std::copy_n(values, lanes, s.v[i.d]);
+    }
 }
 
 // Cells and elements above imm (columns - 1) stay as they are.
@@ -100,16 +111,22 @@ void vreg_st(S &s, const I &i) {
     const float *values = s.v[i.d];
     if (model == Functional && is_linear(s, rs1(s, i))) {
         uint16_t halves[lanes];
-        for (int lane = 0; lane < columns; lane++) halves[lane] = truncated_half(values[lane]);
+        for (int lane = 0; lane < columns; lane++) {
+            halves[lane] = truncated_half(values[lane]);
+        }
         s.words.write_halves(rs1(s, i), {halves, static_cast<size_t>(columns)});
         return;
     }
-    if (i.aux >= s.pad_count) refuse_pad(s, "vreg.st", i.aux);
+    if (i.aux >= s.pad_count) {
+        refuse_pad(s, "vreg.st", i.aux);
+    }
     s.traffic.pad_store_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
     const uint32_t row = vreg_row(s, i);
     if constexpr (model == Hardware) {
         uint16_t *cells = s.pad_halves(i.aux, row);
-        for (int lane = 0; lane < columns; lane++) cells[lane] = bf16_truncate(values[lane]);
+        for (int lane = 0; lane < columns; lane++) {
+            cells[lane] = bf16_truncate(values[lane]);
+        }
     } else {
         std::copy_n(values, columns, s.pad_floats(i.aux, row));
     }
@@ -120,18 +137,23 @@ void vreg_st(S &s, const I &i) {
 template <MachineModel model>
 DmaTile checked_tile(const S &s, const I &i, const char *what) {
     const DmaTile tile = dma_tile<model>(s, i);
-    if (tile.pitch < tile.columns)
+    if (tile.pitch < tile.columns) {
         refuse(model == Hardware ? "50" : "isa 4.10",
                fmt::format("{} has a row pitch of {} elements, less than its {} columns", what, tile.pitch, tile.columns));
+    }
     if constexpr (model == Hardware) {
-        if (tile.pad >= s.pad_count) refuse_pad(s, what, tile.pad);
-        if (uint64_t{tile.pad_row} + tile.rows > static_cast<uint64_t>(s.pad_rows))
+        if (tile.pad >= s.pad_count) {
+            refuse_pad(s, what, tile.pad);
+        }
+        if (uint64_t{tile.pad_row} + tile.rows > static_cast<uint64_t>(s.pad_rows)) {
             refuse("pad", fmt::format("{} uses rows {} to {} of pad {}, which has {} rows", what, tile.pad_row,
                                       tile.pad_row + tile.rows - 1, tile.pad, s.pad_rows));
+        }
         const uint64_t bytes = 2 * (uint64_t{tile.pitch} * (tile.rows - 1) + tile.columns);
-        if (!s.bytes.contains(tile.address, bytes))
+        if (!s.bytes.contains(tile.address, bytes)) {
             refuse("memory", fmt::format("{} moves a tile of {} bytes at address 0x{:08X}, outside the data memory of {} bytes",
                                          what, bytes, tile.address, s.bytes.size()));
+        }
     }
     return tile;
 }
@@ -140,8 +162,9 @@ DmaTile checked_tile(const S &s, const I &i, const char *what) {
 template <class F>
 void for_each_row(const S &s, const DmaTile &tile, F f) {
     const uint32_t rows = static_cast<uint32_t>(s.pad_rows);
-    for (uint32_t row = 0; row < tile.rows; row++)
+    for (uint32_t row = 0; row < tile.rows; row++) {
         f(tile.address + 2 * row * tile.pitch, (tile.pad_row + row) % rows);
+    }
 }
 
 inline uint64_t tile_bytes(const DmaTile &tile) { return 2 * uint64_t{tile.rows} * tile.columns; }
@@ -149,7 +172,9 @@ inline uint64_t tile_bytes(const DmaTile &tile) { return 2 * uint64_t{tile.rows}
 template <MachineModel model>
 void scpad_ld(S &s, const I &i) {
     const DmaTile tile = checked_tile<model>(s, i, "scpad.ld");
-    if (tile.pad >= s.pad_count) return;  // functional machine: nothing happens (quirk 16)
+    if (tile.pad >= s.pad_count) {
+        return;  // functional machine: nothing happens (quirk 16)
+    }
     s.traffic.dma_load_bytes[tile.pad] += tile_bytes(tile);
     for_each_row(s, tile, [&](uint32_t address, uint32_t pad_row) {
         if constexpr (model == Hardware) {
@@ -158,7 +183,9 @@ void scpad_ld(S &s, const I &i) {
             uint16_t halves[lanes];
             s.words.read_halves(address, {halves, tile.columns});
             float *cells = s.pad_floats(tile.pad, pad_row);
-            for (uint32_t column = 0; column < tile.columns; column++) cells[column] = bf16_float(quiet_half(halves[column]));
+            for (uint32_t column = 0; column < tile.columns; column++) {
+                cells[column] = bf16_float(quiet_half(halves[column]));
+            }
         }
     });
 }
@@ -166,7 +193,9 @@ void scpad_ld(S &s, const I &i) {
 template <MachineModel model>
 void scpad_st(S &s, const I &i) {
     const DmaTile tile = checked_tile<model>(s, i, "scpad.st");
-    if (tile.pad >= s.pad_count) return;  // functional machine: nothing happens (quirk 16)
+    if (tile.pad >= s.pad_count) {
+        return;  // functional machine: nothing happens (quirk 16)
+    }
     s.traffic.dma_store_bytes[tile.pad] += tile_bytes(tile);
     for_each_row(s, tile, [&](uint32_t address, uint32_t pad_row) {
         if constexpr (model == Hardware) {
@@ -174,7 +203,9 @@ void scpad_st(S &s, const I &i) {
         } else {
             uint16_t halves[lanes];
             const float *cells = s.pad_floats(tile.pad, pad_row);
-            for (uint32_t column = 0; column < tile.columns; column++) halves[column] = truncated_half(cells[column]);
+            for (uint32_t column = 0; column < tile.columns; column++) {
+                halves[column] = truncated_half(cells[column]);
+            }
             s.words.write_halves(address, {halves, tile.columns});
         }
     });

@@ -38,14 +38,18 @@ template <MachineModel model>
 // Toward zero; the most negative number by -1 gives itself.
 template <MachineModel model>
 uint32_t divide(uint32_t a, uint32_t b) {
-    if (b == 0) refuse_division<model>("division");
+    if (b == 0) {
+        refuse_division<model>("division");
+    }
     return static_cast<uint32_t>(int64_t{as_signed(a)} / as_signed(b));
 }
 
 // The result has the sign of the divisor.
 template <MachineModel model>
 uint32_t modulo(uint32_t a, uint32_t b) {
-    if (b == 0) refuse_division<model>("modulo");
+    if (b == 0) {
+        refuse_division<model>("modulo");
+    }
     const int64_t rest = int64_t{as_signed(a)} % as_signed(b);
     return static_cast<uint32_t>(rest != 0 && (rest < 0) != (as_signed(b) < 0) ? rest + as_signed(b) : rest);
 }
@@ -64,12 +68,21 @@ inline float bf_operand(uint32_t value) { return float_operand(value <= 0xFFFF ?
 // Rounds to float32. `a` and `b` are the operands, the first NaN of which survives, so that no compiler has a choice.
 template <MachineModel model>
 uint32_t float_result(double value, float a, float b, const char *what) {
-    if (is_nan_bits(float_bits(a))) return float_bits(a);
-    if (is_nan_bits(float_bits(b))) return float_bits(b);
-    if (std::isnan(value)) return default_nan;
+    if (is_nan_bits(float_bits(a))) {
+        return float_bits(a);
+    }
+    if (is_nan_bits(float_bits(b))) {
+        return float_bits(b);
+    }
+    if (std::isnan(value)) {
+        return default_nan;
+    }
     const float result = static_cast<float>(value);
-    if constexpr (model == Functional)
-        if (std::isinf(result) && !std::isinf(value)) refuse_overflow(what);
+    if constexpr (model == Functional) {
+        if (std::isinf(result) && !std::isinf(value)) {
+            refuse_overflow(what);
+        }
+    }
     return float_bits(result);
 }
 
@@ -92,8 +105,12 @@ template <MachineModel model>
 void rcp_bf(S &s, const I &i) {
     const float a = float_operand(rs1(s, i));
     if constexpr (model == Functional) {
-        if (a == 0) refuse("isa 4.3", "rcp.bf of zero");
-        if (std::isinf(atalla_rcp(a))) refuse_overflow("rcp.bf");
+        if (a == 0) {
+            refuse("isa 4.3", "rcp.bf of zero");
+        }
+        if (std::isinf(atalla_rcp(a))) {
+            refuse_overflow("rcp.bf");
+        }
     }
     set_rd(s, i, float_bits(atalla_rcp(a)));
 }
@@ -106,11 +123,15 @@ inline void stbf_s(S &s, const I &i) { set_rd(s, i, float_bits(static_cast<float
 template <MachineModel model>
 void bfts_s(S &s, const I &i) {
     const float value = float_operand(rs1(s, i));
-    if (!std::isfinite(value)) refuse("isa 4.3", "bfts.s of a value that is not finite");
+    if (!std::isfinite(value)) {
+        refuse("isa 4.3", "bfts.s of a value that is not finite");
+    }
     const double whole = std::trunc(double{value});
-    if constexpr (model == Hardware)
-        if (whole < std::numeric_limits<int32_t>::min() || whole > std::numeric_limits<uint32_t>::max())
+    if constexpr (model == Hardware) {
+        if (whole < std::numeric_limits<int32_t>::min() || whole > std::numeric_limits<uint32_t>::max()) {
             refuse("isa 4.3", "bfts.s of a value beyond 32 bits");
+        }
+    }
     const double low = std::fmod(whole, 4294967296.0);
     set_rd(s, i, static_cast<uint32_t>(static_cast<int64_t>(low)));
 }
@@ -120,7 +141,9 @@ void bfts_s(S &s, const I &i) {
 // Compares of old rs1 with rs2: signed on hardware, unsigned in upstream's functional simulator (quirk 3).
 template <MachineModel model>
 bool less(uint32_t a, uint32_t b) {
-    if constexpr (model == Hardware) return as_signed(a) < as_signed(b);
+    if constexpr (model == Hardware) {
+        return as_signed(a) < as_signed(b);
+    }
     return a < b;
 }
 
@@ -149,7 +172,9 @@ void jalr(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) {
 // Masks. m0 is constant on hardware, an ordinary register in upstream's functional simulator (quirk 23).
 template <MachineModel model>
 void set_mask(S &s, const I &i, uint32_t value) {
-    if (model == Functional || i.d != 0) s.m[i.d] = value;
+    if (model == Functional || i.d != 0) {
+        s.m[i.d] = value;
+    }
 }
 inline void mv_mts(S &s, const I &i) { set_rd(s, i, s.m[i.a]); }
 template <MachineModel model>

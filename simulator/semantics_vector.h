@@ -15,7 +15,9 @@ class LaneOperands {
 public:
     explicit LaneOperands(const float *values) : values_(values) {
         if constexpr (model == Functional) {
-            for (int lane = 0; lane < lanes; lane++) rounded_[lane] = bf16_round(values[lane]);
+            for (int lane = 0; lane < lanes; lane++) {
+                rounded_[lane] = bf16_round(values[lane]);
+            }
             values_ = rounded_;
         }
     }
@@ -29,7 +31,9 @@ private:
 
 // vd = rounded results where the mask is set. v0 stays zero.
 inline void set_lanes(S &s, const I &i, const float *results) {
-    if (i.d != 0) merge_lanes(s.v[i.d], results, s.m[i.mask]);
+    if (i.d != 0) {
+        merge_lanes(s.v[i.d], results, s.m[i.mask]);
+    }
 }
 
 // Element-wise arithmetic: one float32 operation on bf16 operands, rounded to bf16.
@@ -92,7 +96,9 @@ void compare_mvs(S &s, const I &i, Compare holds) {
 // Reductions. Hardware registers round the result.
 template <MachineModel model>
 void set_reduction(S &s, const I &i, float result) {
-    if (i.d != 0) place_reduction(s.v[i.d], s.v[i.a], i.imm, model == Hardware ? bf16_round(result) : result);
+    if (i.d != 0) {
+        place_reduction(s.v[i.d], s.v[i.a], i.imm, model == Hardware ? bf16_round(result) : result);
+    }
 }
 template <MachineModel model>
 void rsum_vi(S &s, const I &i) {
@@ -111,17 +117,20 @@ void rmax_vi(S &s, const I &i) {
 template <MachineModel model>
 void lw_vi(S &s, const I &i) {
     const LaneOperands<model> values(s.v[i.a]);
-    if (model == Functional && s.weights.loaded < lanes)
+    if (model == Functional && s.weights.loaded < lanes) {
         s.weights.set_column(s.weights.loaded++, values);
-    else
+    } else {
         s.weights.shift_in(values);
+    }
 }
 
 // vd[j] = bf16(vs1 . column j), the dot product in float32 with ascending depth. vs2 is added in float32 and stays unrounded
 // on the functional machine; on hardware with a partial-sum input the sum is a bf16 addition; else vs2 is not read.
 template <MachineModel model>
 void gemm_vv(S &s, const I &i) {
-    if (i.d == 0) return;
+    if (i.d == 0) {
+        return;
+    }
     alignas(64) float sums[lanes];
     row_times_weights(LaneOperands<model>(s.v[i.a]), s.weights, sums);
     round_lanes(sums);
@@ -129,7 +138,9 @@ void gemm_vv(S &s, const I &i) {
         alignas(64) float addend[lanes];
         std::copy_n(s.v[i.b], lanes, addend);
         for_all_lanes(sums, addend, s.v[i.d], std::plus<float>());
-        if (model == Hardware) round_lanes(s.v[i.d]);
+        if (model == Hardware) {
+            round_lanes(s.v[i.d]);
+        }
     } else {
         std::copy_n(sums, lanes, s.v[i.d]);
     }
@@ -138,7 +149,9 @@ void gemm_vv(S &s, const I &i) {
 // One lane to a scalar register, as a float32 pattern.
 template <MachineModel model>
 void vmov_vts(S &s, const I &i) {
-    if (i.imm >= lanes) refuse("50", "vmov.vts names lane " + std::to_string(i.imm) + ", a vector has lanes 0 to 31");
+    if (i.imm >= lanes) {
+        refuse("50", "vmov.vts names lane " + std::to_string(i.imm) + ", a vector has lanes 0 to 31");
+    }
     const uint32_t bits = float_bits(s.v[i.a][i.imm]);
     set_rd(s, i, model == Functional ? quiet_bits(bits) : bits);
 }

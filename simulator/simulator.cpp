@@ -13,8 +13,8 @@
 namespace atalla {
 
 const char *stall_name(Stall cause) {
-    constexpr const char *names[stall_causes] = {"fetch", "branch", "data",  "dma",  "bank",
-                                                 "unit",  "array",  "vlsu",  "sdma", "drain"};
+    constexpr const char *names[stall_causes] = {"fetch", "branch", "data", "dma",  "bank",
+                                                 "unit",  "array",  "vlsu", "sdma", "drain"};
     return names[static_cast<size_t>(cause)];
 }
 
@@ -26,9 +26,10 @@ struct Simulator::Impl {
 
     void check_range(uint64_t address, uint64_t bytes) const {
         const uint64_t size = is_hardware() ? state.bytes.size() : uint64_t{1} << 32;
-        if (bytes > size || address > size - bytes)
+        if (bytes > size || address > size - bytes) {
             throw Error(fmt::format("{} bytes at address 0x{:X} do not fit the data memory of machine '{}', which has {} bytes",
                                     bytes, address, machine.name, size));
+        }
     }
 
     Machine machine;
@@ -49,10 +50,12 @@ Simulator &Simulator::operator=(Simulator &&) noexcept = default;
 namespace {
 
 void check_addresses(const Program &program) {
-    for (size_t index = 1; index < program.packets.size(); index++)
-        if (program.packets[index].address <= program.packets[index - 1].address)
+    for (size_t index = 1; index < program.packets.size(); index++) {
+        if (program.packets[index].address <= program.packets[index - 1].address) {
             throw Error(fmt::format("the packet at address 0x{:08X} follows the one at 0x{:08X}: packets must ascend",
                                     program.packets[index].address, program.packets[index - 1].address));
+        }
+    }
 }
 
 }  // namespace
@@ -61,23 +64,37 @@ void Simulator::load(const Program &program) {
     check_addresses(program);
     Impl &impl = *impl_;
     if (impl.is_hardware()) {
-        for (const auto &[address, word] : program.data) impl.check_range(address, 4);
+        for (const auto &[address, word] : program.data) {
+            impl.check_range(address, 4);
+        }
         // Data words may overlap (isa reference section 6); where they disagree, the aligned one holds.
-        for (const bool aligned : {false, true})
-            for (const auto &[address, word] : program.data)
-                if ((address % 4 == 0) == aligned) impl.state.bytes.write32(address, word);
+        for (const bool aligned : {false, true}) {
+            for (const auto &[address, word] : program.data) {
+                if ((address % 4 == 0) == aligned) {
+                    impl.state.bytes.write32(address, word);
+                }
+            }
+        }
     } else {
-        for (const auto &[address, word] : program.data) impl.state.words.write(address, word);
-        if (!program.data.empty()) impl.highest_key = std::max(impl.highest_key, program.data.rbegin()->first);
+        for (const auto &[address, word] : program.data) {
+            impl.state.words.write(address, word);
+        }
+        if (!program.data.empty()) {
+            impl.highest_key = std::max(impl.highest_key, program.data.rbegin()->first);
+        }
     }
     impl.program = program;
     impl.functional.reset();
-    if (!impl.is_hardware()) impl.functional.emplace(impl.program);
+    if (!impl.is_hardware()) {
+        impl.functional.emplace(impl.program);
+    }
 }
 
 void Simulator::write_memory(uint64_t address, std::span<const uint8_t> bytes) {
     impl_->check_range(address, bytes.size());
-    if (bytes.empty()) return;
+    if (bytes.empty()) {
+        return;
+    }
     if (impl_->is_hardware()) {
         impl_->state.bytes.write(address, bytes);
     } else {
@@ -88,10 +105,11 @@ void Simulator::write_memory(uint64_t address, std::span<const uint8_t> bytes) {
 
 void Simulator::read_memory(uint64_t address, std::span<uint8_t> bytes) const {
     impl_->check_range(address, bytes.size());
-    if (impl_->is_hardware())
+    if (impl_->is_hardware()) {
         impl_->state.bytes.read(address, bytes);
-    else
+    } else {
         impl_->state.words.read_bytes(static_cast<uint32_t>(address), bytes);
+    }
 }
 
 RunResult Simulator::run(const RunOptions &options) {
@@ -101,7 +119,9 @@ RunResult Simulator::run(const RunOptions &options) {
         impl.state.bytes.mark();
         return run_timed(impl.machine, impl.program, impl.state, options);
     }
-    if (!impl.functional) impl.functional.emplace(impl.program);
+    if (!impl.functional) {
+        impl.functional.emplace(impl.program);
+    }
     preset_registers(impl.state, impl.highest_key);
     impl.state.words.mark();
     return impl.functional->run(impl.state, options);

@@ -83,9 +83,9 @@ private:
     std::string place_;
 };
 
-GemmShape read_gemm(const json &object, const std::string &place) {
+ModelGemm read_gemm(const json &object, const std::string &place) {
     const Entry entry(object, place, {"name", "m", "n", "k", "count", "bias", "b"});
-    GemmShape gemm;
+    ModelGemm gemm;
     gemm.name = entry.text("name");
     const Entry named(object, fmt::format("{} (\"{}\")", place, gemm.name), {"name", "m", "n", "k", "count", "bias", "b"});
     gemm.m = named.size("m");
@@ -98,7 +98,7 @@ GemmShape read_gemm(const json &object, const std::string &place) {
         if (layout != "kn" && layout != "nk") {
             named.fail("b", "\"kn\" or \"nk\"");
         }
-        gemm.b = layout == "kn" ? GemmShape::Layout::KN : GemmShape::Layout::NK;
+        gemm.b = layout == "kn" ? ModelGemm::Layout::KN : ModelGemm::Layout::NK;
     }
     return gemm;
 }
@@ -147,6 +147,6 @@ ModelShapes read_model_shapes(const std::filesystem::path &file) {
     return parse_model_shapes(text.str(), file.string());
 }
 
-std::vector<GemmShape> read_shapes(const std::filesystem::path &file) { return read_model_shapes(file).gemms; }
+std::vector<ModelGemm> read_shapes(const std::filesystem::path &file) { return read_model_shapes(file).gemms; }
 
 }  // namespace atalla

@@ -9,7 +9,7 @@
 namespace atalla {
 
 // C[m,n] = A[m,k] B[k,n], all row-major in bf16.
-struct GemmShape {
+struct ModelGemm {
     enum class Layout { KN, NK };  // how B is stored: as [k, n], or transposed as [n, k], as torch.nn.Linear does
 
     std::string name;  // layer and role, unique in its file
@@ -22,7 +22,7 @@ struct GemmShape {
 struct ModelShapes {
     std::string model;
     std::string source;  // where the shapes come from: architecture, sequence length, batch
-    std::vector<GemmShape> gemms;
+    std::vector<ModelGemm> gemms;
 };
 
 // Reads {"model", "source", "gemms": [{"name", "m", "n", "k", "count", "bias", "b"}]}; count, bias and b ("kn" or "nk") may
@@ -33,6 +33,6 @@ ModelShapes read_model_shapes(const std::filesystem::path &file);
 ModelShapes parse_model_shapes(const std::string &text, const std::string &name);
 
 // The products alone.
-std::vector<GemmShape> read_shapes(const std::filesystem::path &file);
+std::vector<ModelGemm> read_shapes(const std::filesystem::path &file);
 
 }  // namespace atalla

@@ -36,9 +36,10 @@ constexpr const char *a40_machine = "ax01", *a48_machine = "fsim";
 
 Outcome run_a48(const Options &options) {
     const atalla::Machine machine = atalla::find_machine(options.machine.empty() ? a48_machine : options.machine);
-    if (machine.model != atalla::MachineModel::Functional)
+    if (machine.model != atalla::MachineModel::Functional) {
         throw atalla::Error(fmt::format("'{}' is a program of the older A48 dialect, which {} cannot run: use --machine {}",
                                         options.program.string(), machine.name, a48_machine));
+    }
     atalla::a48::Simulator simulator(atalla::a48::read_in(options.program));
     const atalla::RunResult result = simulator.run(options.run);
     return {machine, result, simulator.dump_state(result)};
@@ -54,7 +55,9 @@ Outcome run_a40(const Options &options) {
 
 void write_state(const std::string &state, const std::filesystem::path &file) {
     std::ofstream output(file, std::ios::binary);
-    if (!(output << state).flush()) throw atalla::Error(fmt::format("cannot write the state to '{}'", file.string()));
+    if (!(output << state).flush()) {
+        throw atalla::Error(fmt::format("cannot write the state to '{}'", file.string()));
+    }
 }
 
 void print(const Options &options, const Outcome &outcome) {
@@ -71,15 +74,21 @@ void print(const Options &options, const Outcome &outcome) {
         std::cout << fmt::format("{} on {}\n", options.program.filename().string(), outcome.machine.name)
                   << atalla::counters_text(outcome.result.counters, outcome.machine);
     }
-    if (!std::cout.flush()) throw atalla::Error("cannot write to standard output");
+    if (!std::cout.flush()) {
+        throw atalla::Error("cannot write to standard output");
+    }
 }
 
 void simulate(const Options &options) {
     const bool a48 = atalla::a48::is_a48_file(options.program);
     const Outcome outcome = a48 ? run_a48(options) : run_a40(options);
-    if (!options.state_file.empty()) write_state(outcome.state, options.state_file);
+    if (!options.state_file.empty()) {
+        write_state(outcome.state, options.state_file);
+    }
     print(options, outcome);
-    if (!outcome.result.ok) throw atalla::Error(outcome.result.error);
+    if (!outcome.result.ok) {
+        throw atalla::Error(outcome.result.error);
+    }
 }
 
 }  // namespace
@@ -87,8 +96,9 @@ void simulate(const Options &options) {
 int main(int argc, char **argv) {
     CLI::App app("Runs a .in program on a machine: exact cycles on the hardware machines, one packet a cycle on fsim.",
                  "atalla-simulate");
-    app.footer("Example:\n  atalla-simulate gemm.in --machine ax01-psum --dump-state gemm.state\n\n"
-               "The exit status is 1 if the machine refuses the program; the state is then that of the refused packet.");
+    app.footer(
+        "Example:\n  atalla-simulate gemm.in --machine ax01-psum --dump-state gemm.state\n\n"
+        "The exit status is 1 if the machine refuses the program; the state is then that of the refused packet.");
     Options options;
     app.add_option("PROGRAM", options.program, "Program file, A40 or A48")->required();
     app.add_option("--machine", options.machine,

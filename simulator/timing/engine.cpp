@@ -70,6 +70,9 @@ void Engine::run_to_halt() {
             writeback_.step(now_);
         }
         const bool issued = issue_step();
+        if (!issued) {
+            count_stall(1);
+        }
         step_memory();
         if (halted_) {
             return;
@@ -83,10 +86,14 @@ void Engine::run_to_halt() {
             throw Error(fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
         }
         const Cycle next = next_cycle(event);
-        stalls_[static_cast<size_t>(stall_)] += static_cast<uint64_t>(next - now_);
-        packet_stalls_[static_cast<size_t>(waiting_)] += static_cast<uint64_t>(next - now_);
+        count_stall(next - now_ - 1);
         now_ = next;
     }
+}
+
+void Engine::count_stall(Cycle cycles) {
+    stalls_[static_cast<size_t>(stall_)] += static_cast<uint64_t>(cycles);
+    packet_stalls_[static_cast<size_t>(waiting_)] += static_cast<uint64_t>(cycles);
 }
 
 // What was issued comes to its end (rule 41).

@@ -32,6 +32,7 @@ private:
     // engine.cpp: the clock
     void run_to_halt();
     void run_to_quiet();
+    void count_stall(Cycle cycles);
     void complete_beats();
     void step_memory();
     Cycle next_event() const;

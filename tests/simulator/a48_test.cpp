@@ -36,7 +36,9 @@ protected:
     }
     void fill(int vector, float value) { std::fill_n(state_.v[vector], lanes, value); }
     void set(int vector, const std::function<float(int)> &value) {
-        for (int lane = 0; lane < lanes; lane++) state_.v[vector][lane] = value(lane);
+        for (int lane = 0; lane < lanes; lane++) {
+            state_.v[vector][lane] = value(lane);
+        }
     }
     Lanes bits(int vector) const {
         Lanes words;
@@ -56,7 +58,7 @@ protected:
 };
 
 TEST_F(A48, ScalarFloatsAreTruncatedBf16InTheLowHalf) {
-    EXPECT_EQ(scalar(Opcode::add_bf, 0x4380, 0x3FC0), 0x4380u);       // 256 + 1.5 = 257.5, truncated
+    EXPECT_EQ(scalar(Opcode::add_bf, 0x4380, 0x3FC0), 0x4380u);  // 256 + 1.5 = 257.5, truncated
     EXPECT_EQ(scalar(Opcode::rcp_bf, 0x4040), 0x3EAAu);
     EXPECT_EQ(scalar(Opcode::mul_bf, 0x4040, 0xBF00), 0xBFC0u);
     EXPECT_EQ(scalar(Opcode::sub_bf, float_bits(3.0f), 0x3F80), 0x4000u);  // a float32 pattern is taken as one
@@ -132,16 +134,21 @@ TEST_F(A48, ScalarsOfLaneOperationsMayBeLowHalfBf16) {
 TEST_F(A48, ShiftMovesLanesUnmaskedAndUnrounded) {
     set(1, [](int lane) { return bits_float(0x3F800001 + static_cast<uint32_t>(lane)); });
     run({.op = Opcode::shift_vi, .d = 3, .a = 1, .mask = 7, .imm = 2});
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(bits(3)[lane], lane < 30 ? 0x3F800003u + lane : 0u) << lane;
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(bits(3)[lane], lane < 30 ? 0x3F800003u + lane : 0u) << lane;
+    }
     run({.op = Opcode::shift_vi, .d = 3, .a = 1, .imm = 33});
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(bits(3)[lane], lane > 0 ? 0x3F800000u + lane : 0u) << lane;
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(bits(3)[lane], lane > 0 ? 0x3F800000u + lane : 0u) << lane;
+    }
 }
 
 TEST_F(A48, LaneToScalarTruncates) {
     fill(1, bits_float(0x3F81FFFF));
     run({.op = Opcode::vmov_vts, .d = 3, .a = 1, .imm = 31});
     EXPECT_EQ(state_.x[3], 0x3F81u);
-    EXPECT_EQ(refusal({.op = Opcode::vmov_vts, .d = 3, .a = 1, .imm = 32}), "vmov.vts names lane 32, a vector has lanes 0 to 31");
+    EXPECT_EQ(refusal({.op = Opcode::vmov_vts, .d = 3, .a = 1, .imm = 32}),
+              "vmov.vts names lane 32, a vector has lanes 0 to 31");
 }
 
 TEST_F(A48, GemmTakesLoadedVectorsAsRowsAndStartsOverAfterUse) {
@@ -165,16 +172,22 @@ TEST_F(A48, GemmTakesLoadedVectorsAsRowsAndStartsOverAfterUse) {
 
 TEST_F(A48, VregMovesRowsAndColumns) {
     set(1, [](int lane) { return static_cast<float>(lane + 1); });
-    state_.x[1] = 32 + 2;  // mod 32
+    state_.x[1] = 32 + 2;                                                                               // mod 32
     run({.op = Opcode::vreg_st, .d = 1, .a = 1, .rows = 7, .cols = 4, .sid = 1, .rc = 1, .rc_id = 3});  // row 5, 5 columns
     run({.op = Opcode::vreg_ld, .d = 2, .a = 1, .rows = 31, .cols = 31, .sid = 1, .rc = 1, .rc_id = 3});
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(state_.v[2][lane], lane < 5 ? lane + 1.0f : 0.0f);
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(state_.v[2][lane], lane < 5 ? lane + 1.0f : 0.0f);
+    }
     state_.x[2] = 1;
     run({.op = Opcode::vreg_ld, .d = 2, .a = 0, .rows = 31, .cols = 0, .sid = 1, .rc = 0, .rc_id = 2, .register_form = true});
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(state_.v[2][lane], lane == 5 ? 2.0f : 0.0f);  // column 1
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(state_.v[2][lane], lane == 5 ? 2.0f : 0.0f);  // column 1
+    }
     state_.x[1] = 30;
-    EXPECT_EQ(refusal({.op = Opcode::vreg_ld, .d = 2, .a = 1, .rc = 1, .rc_id = 2}), "vreg.ld uses slot 32 of a pad, the last is 31");
-    EXPECT_EQ(refusal({.op = Opcode::vreg_st, .d = 2, .a = 1, .rc = 0, .rc_id = 9}), "vreg.st uses bank 39 of a pad, the last is 31");
+    EXPECT_EQ(refusal({.op = Opcode::vreg_ld, .d = 2, .a = 1, .rc = 1, .rc_id = 2}),
+              "vreg.ld uses slot 32 of a pad, the last is 31");
+    EXPECT_EQ(refusal({.op = Opcode::vreg_st, .d = 2, .a = 1, .rc = 0, .rc_id = 9}),
+              "vreg.st uses bank 39 of a pad, the last is 31");
 }
 
 TEST_F(A48, HighPadAddressesAreASpillStore) {
@@ -189,7 +202,9 @@ TEST_F(A48, HighPadAddressesAreASpillStore) {
 }
 
 TEST_F(A48, TilesAreContiguousEntries) {
-    for (int i = 0; i < 6; i++) state_.words.write(0x1000 + 2 * i, 0xABCD0000 + 0x3F80 + static_cast<uint32_t>(i));
+    for (int i = 0; i < 6; i++) {
+        state_.words.write(0x1000 + 2 * i, 0xABCD0000 + 0x3F80 + static_cast<uint32_t>(i));
+    }
     state_.x[1] = 33;  // slot 1
     state_.x[2] = 0x1000;
     run({.op = Opcode::scpad_ld, .d = 1, .a = 2, .rows = 1, .cols = 2});
@@ -221,8 +236,10 @@ Program program(std::vector<Instruction> instructions) {
 }
 
 TEST(A48Simulator, RunsAndDumps) {
-    Program add = program({{.op = Opcode::lw_s, .d = 1, .imm = 0x3C}, {.op = Opcode::addi_s, .d = 2, .a = 1, .imm = 2},
-                           {.op = Opcode::sw_s, .d = 2, .imm = 0x3D}, {.op = Opcode::halt_s}});
+    Program add = program({{.op = Opcode::lw_s, .d = 1, .imm = 0x3C},
+                           {.op = Opcode::addi_s, .d = 2, .a = 1, .imm = 2},
+                           {.op = Opcode::sw_s, .d = 2, .imm = 0x3D},
+                           {.op = Opcode::halt_s}});
     add.data[0x3C] = 40;
     Simulator simulator(add);
     for (int repeat = 0; repeat < 2; repeat++) {

@@ -19,10 +19,11 @@ uint16_t element(R &rig, uint32_t address) {
 }
 template <class R>
 void set_element(R &rig, uint32_t address, uint16_t value) {
-    if (R::hardware)
+    if (R::hardware) {
         rig.state.bytes.write16(address, value);
-    else
+    } else {
         rig.state.words.write_half(address, value);
+    }
 }
 
 uint32_t control(uint32_t pad, uint32_t rows, uint32_t columns, uint32_t pitch_field) {
@@ -96,10 +97,14 @@ TYPED_TEST(DataMovement, VectorRowsRoundTripThroughAPad) {
     rig.fill(3, 9.0f);
     rig.run("vreg.st v1, x1, x2, 31, 1\nvreg.ld v2, x1, x2, 31, 1\nvreg.ld v3, x1, x2, 4, 1");
     EXPECT_EQ(rig.bits(2), rig.bits(1));
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.value(3, lane), lane < 5 ? lane + 1.0f : 0.0f);  // zero-filled
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.value(3, lane), lane < 5 ? lane + 1.0f : 0.0f);  // zero-filled
+    }
     // A narrow store leaves the other cells.
     rig.run("vreg.st v0, x1, x2, 1, 1\nvreg.ld v2, x1, x2, 31, 1");
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.value(2, lane), lane < 2 ? 0.0f : lane + 1.0f);
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.value(2, lane), lane < 2 ? 0.0f : lane + 1.0f);
+    }
     // Pads are separate, unwritten cells are zero.
     rig.run("vreg.ld v2, x1, x2, 31, 0");
     EXPECT_EQ(rig.bits(2), all(0.0f));
@@ -153,7 +158,9 @@ TEST(DataMovementFunctional, HighAddressesOfVregAreMemory) {
     rig.state.x[1] = 0x1000;
     rig.state.x[2] = 7;  // the row and the pad are ignored
     rig.run("vreg.st v1, x1, x2, 31, 3\nvreg.ld v2, x1, x0, 31, 2");
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.lane(2, lane), 0x3F800000 + 0x10000u * static_cast<uint32_t>(lane));
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.lane(2, lane), 0x3F800000 + 0x10000u * static_cast<uint32_t>(lane));
+    }
     EXPECT_EQ(rig.state.words.read(0x1000), 0x3F813F80u);  // truncated, two elements a word
     EXPECT_EQ(rig.state.traffic.pad_store_bytes, (std::array<uint64_t, 4>{}));
 
@@ -189,7 +196,9 @@ TEST(DataMovementFunctional, AddressesAroundTheFramePointerAreMemory) {
 
 template <class R>
 void fill_matrix(R &rig, uint32_t address, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) set_element(rig, address + 2 * i, static_cast<uint16_t>(0x3F80 + i));
+    for (uint32_t i = 0; i < count; i++) {
+        set_element(rig, address + 2 * i, static_cast<uint16_t>(0x3F80 + i));
+    }
 }
 
 TYPED_TEST(DataMovement, TilesMoveBetweenMemoryAndPad) {
@@ -204,10 +213,12 @@ TYPED_TEST(DataMovement, TilesMoveBetweenMemoryAndPad) {
     for (uint32_t row = 0; row < 4; row++) {
         rig.state.x[6] = row;
         rig.run("vreg.ld v1, x1, x6, 31, 1");
-        for (uint32_t column = 0; column < lanes; column++)
+        for (uint32_t column = 0; column < lanes; column++) {
             EXPECT_EQ(rig.lane(1, static_cast<int>(column)), column < 5 ? (0x3F83 + row * 10 + column) << 16 : 0u);
-        for (uint32_t column = 0; column < 7; column++)
+        }
+        for (uint32_t column = 0; column < 7; column++) {
             EXPECT_EQ(element(rig, 0x4000 + 2 * (row * 7 + column)), column < 5 ? 0x3F83 + row * 10 + column : 0u);
+        }
     }
     EXPECT_EQ(rig.state.traffic.dma_load_bytes[1], 40u);
     EXPECT_EQ(rig.state.traffic.dma_store_bytes[1], 40u);
@@ -220,7 +231,9 @@ TYPED_TEST(DataMovement, LoadsTouchOnlyTheTile) {
     rig.run("vreg.st v1, x0, x0, 31, 0\nvreg.st v1, x0, x1, 31, 0");
     rig.state.x[3] = control(0, 1, 3, 31);
     rig.run("scpad.ld x0, x2, x3\nvreg.ld v2, x0, x0, 31, 0\nvreg.ld v3, x0, x1, 31, 0");
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.value(2, lane), lane < 3 ? 0.0f : 8.0f);
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.value(2, lane), lane < 3 ? 0.0f : 8.0f);
+    }
     EXPECT_EQ(rig.bits(3), all(8.0f));
 }
 
@@ -240,7 +253,9 @@ TEST(DataMovementHardware, PitchFieldZeroIsAPitchOfOne) {
     rig.state.x[2] = 0x2000;
     rig.state.x[3] = control(0, 3, 1, 0);
     rig.run("scpad.ld x0, x2, x3");
-    for (int row = 0; row < 3; row++) EXPECT_EQ(rig.state.pad_halves(0, row)[0], 0x3F80 + row);
+    for (int row = 0; row < 3; row++) {
+        EXPECT_EQ(rig.state.pad_halves(0, row)[0], 0x3F80 + row);
+    }
     rig.state.x[3] = control(0, 3, 2, 0);
     EXPECT_EQ(rig.refusal("scpad.ld x0, x2, x3").rule, "50");
 }
@@ -269,7 +284,8 @@ TEST(DataMovementHardware, TilesAreChecked) {
     rig.run("scpad.st x0, x2, x3");
     rig.state.x[2] += 1;
     EXPECT_EQ(rig.refusal("scpad.st x0, x2, x3").sentence,
-              fmt::format("scpad.st moves a tile of 40 bytes at address 0x{:08X}, outside the data memory of {} bytes", size - 39, size));
+              fmt::format("scpad.st moves a tile of 40 bytes at address 0x{:08X}, outside the data memory of {} bytes",
+                          size - 39, size));
     EXPECT_EQ(rig.refusal("scpad.ld x0, x2, x3").rule, "memory");
 }
 

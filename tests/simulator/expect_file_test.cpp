@@ -15,7 +15,9 @@ using testing::ElementsAre;
 
 std::string vector_row(int number, const std::string &first) {
     std::string row = "v " + std::to_string(number) + " " + first;
-    for (int lane = 1; lane < lanes; lane++) row += " 00000000";
+    for (int lane = 1; lane < lanes; lane++) {
+        row += " 00000000";
+    }
     return row + "\n";
 }
 ExpectFile read(const std::string &text) {
@@ -54,8 +56,8 @@ TEST(ExpectFile, Differences) {
     const ExpectFile expected = read("x 1 00000001\nx 2 00000002\nd 00001000 00000001\npackets 3\n");
     const ExpectFile actual = read("x 1 00000001\nx 2 00000003\nx 4 00000001\npackets 4\n");
     EXPECT_THAT(differences(expected, actual),
-                ElementsAre("expected 3 packets, found 4", "expected x 2 00000002, found x 2 00000003", "unexpected x 4 00000001",
-                            "expected d 00001000 00000001, which is absent"));
+                ElementsAre("expected 3 packets, found 4", "expected x 2 00000002, found x 2 00000003",
+                            "unexpected x 4 00000001", "expected d 00001000 00000001, which is absent"));
     EXPECT_THAT(differences(expected, actual, 2), testing::SizeIs(2));
     EXPECT_THAT(differences(expected, expected), ElementsAre());
 }

@@ -26,7 +26,8 @@ TEST_F(Functional, CountsALoop) {
             { bne.s x1, x2, loop, 1 ; vreg.st v1, x0, x0, 15, 1 }
             { gemm.vv v2, v1, v0, 0 ; lw.vi v0, v1, 0, 0 }
             halt.s
-    )", {.per_packet = true});
+    )",
+                                 {.per_packet = true});
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(x(3), 55u);
     EXPECT_EQ(x(1), 11u);
@@ -60,9 +61,9 @@ TEST_F(Functional, CallsAndReturns) {
 
 TEST_F(Functional, PacketsMayLieAnywhere) {
     for (const char *address : {"0x100", "0x101", "0x40000000"}) {
-        const RunResult result = run(std::string("lui.s x1, ") + std::to_string(std::stoul(address, nullptr, 0) >> 7) +
-                                     "\njalr x0, x1, " + std::to_string(std::stoul(address, nullptr, 0) & 127) + "\n.org " + address +
-                                     "\naddi.s x5, x0, 7\nhalt.s\n");
+        const RunResult result =
+            run(std::string("lui.s x1, ") + std::to_string(std::stoul(address, nullptr, 0) >> 7) + "\njalr x0, x1, " +
+                std::to_string(std::stoul(address, nullptr, 0) & 127) + "\n.org " + address + "\naddi.s x5, x0, 7\nhalt.s\n");
         ASSERT_TRUE(result.ok) << result.error;
         EXPECT_EQ(x(5), 7u);
         EXPECT_EQ(result.counters.packets, 4u);
@@ -74,9 +75,10 @@ TEST_F(Functional, StepLimit) {
     RunResult result = run("nop.s\nbeq.s x0, x0, -20, 0\n", {.step_limit = 1000});
     EXPECT_FALSE(result.ok);
     EXPECT_EQ(result.rule, "step limit");
-    EXPECT_EQ(result.error,
-              "packet 0x00000000 (line 1): no halt within 1000 packets; raise the step limit if the program is meant to run longer "
-              "(rule step limit)");
+    EXPECT_EQ(
+        result.error,
+        "packet 0x00000000 (line 1): no halt within 1000 packets; raise the step limit if the program is meant to run longer "
+        "(rule step limit)");
     EXPECT_EQ(result.counters.packets, 1000u);
     EXPECT_TRUE(run("nop.s\nnop.s\nhalt.s\n", {.step_limit = 3}).ok);
     EXPECT_FALSE(run("nop.s\nnop.s\nhalt.s\n", {.step_limit = 2}).ok);
@@ -103,12 +105,15 @@ TEST_F(Functional, RefusalsNamePacketLineAndRule) {
 TEST_F(Functional, RefusalsNameTheSourceOfGeneratedPackets) {
     Program program = assemble("nop.s\ndiv.s x1, x1, x0\n");
     program.sources = {{"matmul", "k.outer", "aten::mm"}, {"relu", "", ""}};
-    for (PlacedPacket &packet : program.packets) packet.line = 0;
+    for (PlacedPacket &packet : program.packets) {
+        packet.line = 0;
+    }
     program.packets[1].source = 0;
     EXPECT_EQ(FunctionalProgram(program).run(state_, {}).error,
               "packet 0x00000014 (Func matmul, loop k.outer, node aten::mm): division by zero (rule isa 4.2)");
     program.packets[1].source = 1;
-    EXPECT_EQ(FunctionalProgram(program).run(state_, {}).error, "packet 0x00000014 (Func relu): division by zero (rule isa 4.2)");
+    EXPECT_EQ(FunctionalProgram(program).run(state_, {}).error,
+              "packet 0x00000014 (Func relu): division by zero (rule isa 4.2)");
 }
 
 TEST_F(Functional, StackPointersLieAboveTheData) {

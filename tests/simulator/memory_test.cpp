@@ -61,8 +61,8 @@ TEST(ByteMemory, ChangedWordsAreThoseSinceTheMark) {
     memory.mark();
     EXPECT_TRUE(memory.changed_words().empty());
     memory.write16(0x106, 1);
-    memory.write32(0x100, 7);      // written, not changed
-    memory.write32(0x200000, 5);   // a new page
+    memory.write32(0x100, 7);     // written, not changed
+    memory.write32(0x200000, 5);  // a new page
     memory.write32(0x200004, 0);
     EXPECT_EQ(memory.changed_words(), (ChangedWords{{0x104, 0x00010008}, {0x200000, 5}}));
     memory.mark();
@@ -107,19 +107,25 @@ TEST(WordMemory, HalvesBelongToTheAlignedWordIfItExists) {
 TEST(WordMemory, RowsEqualSingleHalves) {
     std::mt19937 random(3);
     WordMemory memory;
-    for (int i = 0; i < 3000; i++) memory.write(static_cast<int64_t>(0xF00 + random() % 0x500), static_cast<uint32_t>(random()));
-    for (uint32_t address = 0x1200; address < 0x1400; address += 4) memory.write(address, static_cast<uint32_t>(random()));
-    for (uint32_t address = 0xEF0; address < 0x1410; address++)
+    for (int i = 0; i < 3000; i++) {
+        memory.write(static_cast<int64_t>(0xF00 + random() % 0x500), static_cast<uint32_t>(random()));
+    }
+    for (uint32_t address = 0x1200; address < 0x1400; address += 4) {
+        memory.write(address, static_cast<uint32_t>(random()));
+    }
+    for (uint32_t address = 0xEF0; address < 0x1410; address++) {
         for (const size_t count : {1u, 2u, 5u, 32u}) {
             std::vector<uint16_t> row(count);
             memory.read_halves(address, row);
-            for (size_t i = 0; i < count; i++)
+            for (size_t i = 0; i < count; i++) {
                 ASSERT_EQ(row[i], memory.read_half(address + 2 * static_cast<uint32_t>(i))) << address << " " << i;
+            }
         }
+    }
 }
 
 TEST(WordMemory, WrittenRowsEqualSingleHalves) {
-    for (uint32_t address = 0xFC0; address < 0x1010; address++)
+    for (uint32_t address = 0xFC0; address < 0x1010; address++) {
         for (const size_t count : {1u, 2u, 31u, 32u}) {
             WordMemory rows, halves;
             rows.write(0x1000, 0xABCDABCD);
@@ -127,9 +133,12 @@ TEST(WordMemory, WrittenRowsEqualSingleHalves) {
             std::vector<uint16_t> values(count);
             std::iota(values.begin(), values.end(), uint16_t{1});
             rows.write_halves(address, values);
-            for (size_t i = 0; i < count; i++) halves.write_half(address + 2 * static_cast<uint32_t>(i), values[i]);
+            for (size_t i = 0; i < count; i++) {
+                halves.write_half(address + 2 * static_cast<uint32_t>(i), values[i]);
+            }
             ASSERT_EQ(rows.changed_words(), halves.changed_words()) << address << " " << count;
         }
+    }
 }
 
 TEST(WordMemory, RowsWrapAt32Bits) {
@@ -159,9 +168,9 @@ TEST(WordMemory, ChangedWordsAreThoseSinceTheMark) {
     memory.write(0x1004, 8);
     memory.mark();
     EXPECT_TRUE(memory.changed_words().empty());
-    memory.write(0x1000, 7);     // written, not changed
+    memory.write(0x1000, 7);  // written, not changed
     memory.write(0x1004, 9);
-    memory.write(0x1008, 0);     // created
+    memory.write(0x1008, 0);  // created
     memory.write(-8, 0);
     EXPECT_EQ(memory.changed_words(), (ChangedWords{{-8, 0}, {0x1004, 9}, {0x1008, 0}}));
     memory.mark();
@@ -184,7 +193,9 @@ TEST(WordMemory, ManyPages) {
             model[key] = value;
             EXPECT_EQ(memory.read(key), value);
         }
-        for (const auto &[key, value] : model) ASSERT_EQ(memory.read(key), value);
+        for (const auto &[key, value] : model) {
+            ASSERT_EQ(memory.read(key), value);
+        }
         memory.mark();
         EXPECT_TRUE(memory.changed_words().empty());
     }

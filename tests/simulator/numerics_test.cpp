@@ -25,22 +25,27 @@ TEST(Bf16Round, RoundsToNearestEvenAndHasNoRuleForNan) {
 }
 
 TEST(Bf16Round, KeepsEveryBf16) {
-    for (uint32_t half = 0; half < 0x10000; half++) ASSERT_EQ(bf16_round_bits(half << 16), half << 16);
+    for (uint32_t half = 0; half < 0x10000; half++) {
+        ASSERT_EQ(bf16_round_bits(half << 16), half << 16);
+    }
 }
 
 uint32_t reference_exp(uint16_t half) {
     const float x = bf16_float(half);
-    if (std::isnan(x)) return positive_nan;
+    if (std::isnan(x)) {
+        return positive_nan;
+    }
     return bf16_round_bits(float_bits(static_cast<float>(std::exp(static_cast<double>(x)))));
 }
 
 TEST(Exp, IsTheRoundedDoubleForEveryInput) {
-    for (uint32_t half = 0; half < 0x10000; half++)
+    for (uint32_t half = 0; half < 0x10000; half++) {
         ASSERT_EQ(float_bits(atalla_exp(bf16_float(half))), reference_exp(half)) << std::hex << half;
+    }
     EXPECT_EQ(float_bits(atalla_exp(infinity)), 0x7F800000u);
     EXPECT_EQ(float_bits(atalla_exp(-infinity)), 0u);
-    EXPECT_EQ(float_bits(atalla_exp(89.0f)), 0x7F800000u);                     // the first overflow
-    EXPECT_LT(atalla_exp(bits_float(0x42B10000)), infinity);                   // the input before it
+    EXPECT_EQ(float_bits(atalla_exp(89.0f)), 0x7F800000u);                             // the first overflow
+    EXPECT_LT(atalla_exp(bits_float(0x42B10000)), infinity);                           // the input before it
     EXPECT_EQ(float_bits(atalla_exp(bits_float(0x3F808000))), reference_exp(0x3F80));  // the operand is rounded first
 }
 
@@ -70,9 +75,9 @@ TEST(Reciprocal, IsTheRoundedDouble) {
     EXPECT_EQ(float_bits(atalla_rcp(0.0f)), 0x7F800000u);
     EXPECT_EQ(float_bits(atalla_rcp(-0.0f)), 0xFF800000u);
     EXPECT_EQ(float_bits(atalla_rcp(-infinity)), 0x80000000u);
-    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0x7F000000))), 0x00400000u);    // a denormal result
-    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0x00000001))), 0x7F800000u);    // overflow
-    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0xFF800001))), 0xFFC00001u);    // a signalling NaN comes out quiet
+    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0x7F000000))), 0x00400000u);  // a denormal result
+    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0x00000001))), 0x7F800000u);  // overflow
+    EXPECT_EQ(float_bits(atalla_rcp(bits_float(0xFF800001))), 0xFFC00001u);  // a signalling NaN comes out quiet
 }
 
 TEST(SquareRoot, IsTheRoundedDouble) {

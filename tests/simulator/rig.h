@@ -35,7 +35,9 @@ public:
     // Executes the packets of a text in order of address, wherever they branch to. Returns what the last one decided.
     PacketOutcome run(const std::string &text) {
         PacketOutcome outcome;
-        for (const PlacedPacket &packet : assemble(text).packets) outcome = execute_packet<model>(state, decode_packet(packet));
+        for (const PlacedPacket &packet : assemble(text).packets) {
+            outcome = execute_packet<model>(state, decode_packet(packet));
+        }
         return outcome;
     }
 
@@ -69,11 +71,15 @@ public:
     void fill(int vector, float value) { std::fill_n(state.v[vector], lanes, value); }
     void fill_bits(int vector, uint32_t bits) { fill(vector, bits_float(bits)); }
     void set(int vector, const std::function<float(int)> &value) {
-        for (int lane = 0; lane < lanes; lane++) state.v[vector][lane] = value(lane);
+        for (int lane = 0; lane < lanes; lane++) {
+            state.v[vector][lane] = value(lane);
+        }
     }
     Lanes bits(int vector) const {
         Lanes words;
-        for (int lane = 0; lane < lanes; lane++) words[lane] = float_bits(state.v[vector][lane]);
+        for (int lane = 0; lane < lanes; lane++) {
+            words[lane] = float_bits(state.v[vector][lane]);
+        }
         return words;
     }
     uint32_t lane(int vector, int number) const { return float_bits(state.v[vector][number]); }

@@ -39,7 +39,9 @@ TYPED_TEST(Scalar, DivisionByZeroIsRefused) {
         EXPECT_EQ(rig.refusal(text).sentence, "division by zero") << text;
         EXPECT_EQ(rig.refusal(text).rule, TypeParam::hardware ? "50" : "isa 4.2");
     }
-    for (const char *text : {"mod.s x3, x1, x2", "modi.s x3, x1, 0"}) EXPECT_EQ(rig.refusal(text).sentence, "modulo by zero");
+    for (const char *text : {"mod.s x3, x1, x2", "modi.s x3, x1, 0"}) {
+        EXPECT_EQ(rig.refusal(text).sentence, "modulo by zero");
+    }
 }
 
 TYPED_TEST(Scalar, LogicAndShifts) {

@@ -56,8 +56,7 @@ TEST_F(SimulateTool, PrintsCountersAndDumpsTheState) {
 
     const Outcome on_fsim = run("a.in --machine fsim --dump-state a.state");
     EXPECT_THAT(on_fsim.output, StartsWith("a.in on fsim\ncycles                             3\n"));
-    EXPECT_EQ(read("a.state"),
-              "x 1 00000005\nx 2 00002000\nx 33 00003000\nm 0 FFFFFFFF\nd 00000010 00000005\npackets 3\n");
+    EXPECT_EQ(read("a.state"), "x 1 00000005\nx 2 00002000\nx 33 00003000\nm 0 FFFFFFFF\nd 00000010 00000005\npackets 3\n");
 }
 
 TEST_F(SimulateTool, PrintsJson) {

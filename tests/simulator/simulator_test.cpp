@@ -140,7 +140,9 @@ TEST_P(OnMachine, RegistersStartAsTheModelSays) {
     EXPECT_EQ(simulator_.state().x[33], functional ? 0x3000u : 0u);
     EXPECT_EQ(simulator_.state().m[0], 0xFFFFFFFFu);
     EXPECT_EQ(simulator_.state().m[1], 0u);
-    if (!functional) return;
+    if (!functional) {
+        return;
+    }
     write_word(0x5000, 1);  // tensors of the host count as data
     ASSERT_TRUE(simulator_.run().ok);
     EXPECT_EQ(simulator_.state().x[2], 0x7000u);
@@ -198,9 +200,10 @@ TEST(Report, TextHasSharesAndLeavesOutZeros) {
 
 TEST(Report, TextOfNothing) {
     const std::string text = counters_text({}, shipped("fsim"));
-    EXPECT_EQ(text, "cycles                             0\n"
-                    "packets                            0   - of cycles\n"
-                    "operations                         0   - of slots filled\n");
+    EXPECT_EQ(text,
+              "cycles                             0\n"
+              "packets                            0   - of cycles\n"
+              "operations                         0   - of slots filled\n");
 }
 
 TEST(Report, JsonHasEveryCounter) {

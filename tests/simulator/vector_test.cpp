@@ -41,16 +41,18 @@ TYPED_TEST(VectorOps, InactiveLanesKeepTheirValue) {
     rig.fill(3, 7.0f);
     rig.state.m[2] = 0x80000005;
     rig.run("add.vv v3, v1, v1, 2\nexpi.vi v4, v1, 0, 5");
-    for (int lane = 0; lane < lanes; lane++)
+    for (int lane = 0; lane < lanes; lane++) {
         EXPECT_EQ(rig.value(3, lane), lane == 0 || lane == 2 || lane == 31 ? 2.0f : 7.0f) << lane;
+    }
     EXPECT_EQ(rig.bits(4), all(0.0f));  // a mask that was never set switches all lanes off
 }
 
 TYPED_TEST(VectorOps, V0StaysZero) {
     TypeParam rig;
     rig.fill(1, 3.0f);
-    rig.run("add.vv v0, v1, v1, 0\nexpi.vi v0, v1, 0, 0\nrsum.vi v0, v1, 64, 0\nlw.vi v0, v1, 0, 0\ngemm.vv v0, v1, v0, 0\n"
-            "vreg.ld v0, x0, x0, 31, 0");
+    rig.run(
+        "add.vv v0, v1, v1, 0\nexpi.vi v0, v1, 0, 0\nrsum.vi v0, v1, 64, 0\nlw.vi v0, v1, 0, 0\ngemm.vv v0, v1, v0, 0\n"
+        "vreg.ld v0, x0, x0, 31, 0");
     EXPECT_EQ(rig.bits(0), all(0.0f));
 }
 
@@ -81,7 +83,9 @@ TYPED_TEST(VectorOps, OneNanDoesNotDisturbItsNeighbours) {
     TypeParam rig;
     rig.set(1, [](int lane) { return lane == 7 ? infinity : static_cast<float>(lane); });
     rig.run("sub.vv v2, v1, v1, 0");
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.lane(2, lane), lane == 7 ? negative_nan : 0u) << lane;
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.lane(2, lane), lane == 7 ? negative_nan : 0u) << lane;
+    }
 }
 
 TEST(VectorFunctional, LanesAreFloat32UntilAnOperationRoundsThem) {
@@ -176,7 +180,9 @@ TYPED_TEST(VectorOps, ReductionResultGoesWhereTheImmediateSays) {
         EXPECT_EQ(rig.value(4, lane), 3.0f) << lane;  // bit 6 wins
     }
     rig.run("rmax.vi v1, v1, 0, 0");  // in place
-    for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.value(1, lane), lane == 0 ? 31.0f : static_cast<float>(lane));
+    for (int lane = 0; lane < lanes; lane++) {
+        EXPECT_EQ(rig.value(1, lane), lane == 0 ? 31.0f : static_cast<float>(lane));
+    }
 }
 
 TYPED_TEST(VectorOps, ExtremaSkipNanAndKeepTheFirstOfEquals) {
@@ -193,7 +199,9 @@ TYPED_TEST(VectorOps, ExtremaSkipNanAndKeepTheFirstOfEquals) {
 TYPED_TEST(VectorOps, SumIsSequentialFloat32) {
     TypeParam rig;
     // 1 + 2^24 loses the 1 in float32; then the large terms cancel.
-    rig.set(1, [](int lane) { return lane == 0 ? 1.0f : lane == 1 ? 0x1p24f : lane == 2 ? -0x1p24f : lane == 3 ? 0.5f : 0.0f; });
+    rig.set(1, [](int lane) {
+        return lane == 0 ? 1.0f : lane == 1 ? 0x1p24f : lane == 2 ? -0x1p24f : lane == 3 ? 0.5f : 0.0f;
+    });
     rig.run("rsum.vi v2, v1, 64, 0");
     EXPECT_EQ(rig.bits(2), all(0.5f));
     // 257.5 needs ten bits: hardware registers round it, upstream's lanes keep it.
@@ -217,7 +225,9 @@ Lanes expected_product(R &rig, int row, const std::array<std::array<float, lanes
     Lanes words;
     for (int column = 0; column < lanes; column++) {
         float sum = 0;
-        for (int k = 0; k < lanes; k++) sum += rig.value(row, k) * w[column][k];
+        for (int k = 0; k < lanes; k++) {
+            sum += rig.value(row, k) * w[column][k];
+        }
         words[column] = bf16_round_bits(float_bits(sum));
     }
     return words;
@@ -226,8 +236,11 @@ Lanes expected_product(R &rig, int row, const std::array<std::array<float, lanes
 TYPED_TEST(VectorOps, GemmIsTheDotProductWithEachLoadedVector) {
     TypeParam rig;
     std::array<std::array<float, lanes>, lanes> w;
-    for (auto &vector : w)
-        for (float &value : vector) value = random_bf16();
+    for (auto &vector : w) {
+        for (float &value : vector) {
+            value = random_bf16();
+        }
+    }
     const auto load = [&](int vector) {
         std::ranges::copy(w[vector], rig.state.v[10]);
         rig.run("lw.vi v0, v10, 0, 0");
@@ -235,7 +248,9 @@ TYPED_TEST(VectorOps, GemmIsTheDotProductWithEachLoadedVector) {
     rig.set(1, [](int) { return random_bf16(); });
 
     // Upstream fills columns 0 to 31 first; hardware always shifts in at column 0, so the last vector comes first.
-    for (int vector = 0; vector < lanes; vector++) load(TypeParam::hardware ? lanes - 1 - vector : vector);
+    for (int vector = 0; vector < lanes; vector++) {
+        load(TypeParam::hardware ? lanes - 1 - vector : vector);
+    }
     rig.run("gemm.vv v2, v1, v0, 9");  // the mask is ignored
     EXPECT_EQ(rig.bits(2), expected_product(rig, 1, w));
 
@@ -252,8 +267,12 @@ TYPED_TEST(VectorOps, GemmIsTheDotProductWithEachLoadedVector) {
 TYPED_TEST(VectorOps, GemmAccumulatesInFloat32WithAscendingDepth) {
     TypeParam rig;
     rig.fill(10, 1.0f);
-    for (int vector = 0; vector < lanes; vector++) rig.run("lw.vi v0, v10, 0, 0");
-    rig.set(1, [](int lane) { return lane == 0 ? 1.0f : lane == 1 ? 0x1p24f : lane == 2 ? -0x1p24f : lane == 3 ? 0.5f : 0.0f; });
+    for (int vector = 0; vector < lanes; vector++) {
+        rig.run("lw.vi v0, v10, 0, 0");
+    }
+    rig.set(1, [](int lane) {
+        return lane == 0 ? 1.0f : lane == 1 ? 0x1p24f : lane == 2 ? -0x1p24f : lane == 3 ? 0.5f : 0.0f;
+    });
     rig.run("gemm.vv v2, v1, v0, 0");
     EXPECT_EQ(rig.bits(2), all(0.5f));
     // A sum of negative zeros starts from +0.
@@ -273,7 +292,9 @@ TYPED_TEST(VectorOps, GemmAccumulatesInFloat32WithAscendingDepth) {
 template <class R>
 Lanes partial_sum(R &&rig) {
     rig.set(10, [](int lane) { return lane == 0 ? 1.0f : 0.0f; });
-    for (int vector = 0; vector < lanes; vector++) rig.run("lw.vi v0, v10, 0, 0");
+    for (int vector = 0; vector < lanes; vector++) {
+        rig.run("lw.vi v0, v10, 0, 0");
+    }
     rig.fill(1, 256.0f);
     rig.fill(2, 1.5f);
     rig.run("gemm.vv v3, v1, v2, 0");
@@ -289,7 +310,9 @@ TEST(Gemm, PartialSumInput) {
 TEST(Gemm, PartialSumRoundsTheDotProductFirst) {
     HardwareRig rig("ax01-psum");
     rig.set(10, [](int lane) { return lane < 2 ? 1.0f : 0.0f; });
-    for (int vector = 0; vector < lanes; vector++) rig.run("lw.vi v0, v10, 0, 0");
+    for (int vector = 0; vector < lanes; vector++) {
+        rig.run("lw.vi v0, v10, 0, 0");
+    }
     rig.set(1, [](int lane) { return lane == 0 ? 256.0f : 1.0f; });
     rig.fill(2, 1.0f);
     rig.run("gemm.vv v3, v1, v2, 0");
@@ -316,12 +339,16 @@ TEST(VectorHardware, RegistersHoldBf16Only) {
     rig.set(1, [](int) { return random_bf16(); });
     rig.set(2, [](int) { return random_bf16(); });
     rig.state.x[1] = 0x3F9D7A31;
-    rig.run("lw.vi v0, v1, 0, 0\nlw.vi v0, v2, 0, 0\n"
-            "add.vv v10, v1, v2, 0\nsub.vv v11, v1, v2, 0\nmul.vv v12, v1, v2, 0\n"
-            "add.vs v13, v1, x1, 0\nsub.vs v14, v1, x1, 0\nmul.vs v15, v1, x1, 0\n"
-            "expi.vi v16, v1, 0, 0\nrsum.vi v17, v1, 64, 0\nrsum.vi v18, v1, 3, 0\ngemm.vv v19, v1, v2, 0");
-    for (int vector = 10; vector < 20; vector++)
-        for (int lane = 0; lane < lanes; lane++) EXPECT_EQ(rig.lane(vector, lane) & 0xFFFF, 0u) << vector << " " << lane;
+    rig.run(
+        "lw.vi v0, v1, 0, 0\nlw.vi v0, v2, 0, 0\n"
+        "add.vv v10, v1, v2, 0\nsub.vv v11, v1, v2, 0\nmul.vv v12, v1, v2, 0\n"
+        "add.vs v13, v1, x1, 0\nsub.vs v14, v1, x1, 0\nmul.vs v15, v1, x1, 0\n"
+        "expi.vi v16, v1, 0, 0\nrsum.vi v17, v1, 64, 0\nrsum.vi v18, v1, 3, 0\ngemm.vv v19, v1, v2, 0");
+    for (int vector = 10; vector < 20; vector++) {
+        for (int lane = 0; lane < lanes; lane++) {
+            EXPECT_EQ(rig.lane(vector, lane) & 0xFFFF, 0u) << vector << " " << lane;
+        }
+    }
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ class Vectors : public testing::Test {
 protected:
     void SetUp() override {
         programs_ = unpack_vectors("vectors/vectors.tar.xz", ".in", folder_);
-        if (programs_.empty()) GTEST_SKIP() << "the conformance vectors are not beside the source tree";
+        if (programs_.empty()) {
+            GTEST_SKIP() << "the conformance vectors are not beside the source tree";
+        }
     }
 
     // Runs `run(program)`, which gives the dump, for all programs of the folders whose name starts with `prefix`.
@@ -29,14 +31,19 @@ protected:
     void check(const std::string &prefix, size_t count, Run run) {
         size_t found = 0;
         for (const std::filesystem::path &program : programs_) {
-            if (!program.parent_path().filename().string().starts_with(prefix)) continue;
+            if (!program.parent_path().filename().string().starts_with(prefix)) {
+                continue;
+            }
             found++;
             const std::filesystem::path expect = std::filesystem::path(program).replace_extension(".expect");
             const std::string expected = read_text(expect), actual = run(program);
-            if (actual == expected) continue;
+            if (actual == expected) {
+                continue;
+            }
             std::istringstream text(actual);
-            for (const std::string &difference : differences(read_expect(expect), read_expect(text, "dump")))
+            for (const std::string &difference : differences(read_expect(expect), read_expect(text, "dump"))) {
                 ADD_FAILURE() << program.filename() << ": " << difference;
+            }
             EXPECT_EQ(actual, expected);
         }
         EXPECT_EQ(found, count);

@@ -167,7 +167,7 @@ TEST_F(WrongFile, NotJson) {
 
 TEST_F(WrongFile, TopLevel) {
     EXPECT_EQ(message_of_text("{}"), "name is missing");
-    EXPECT_EQ(message_of_text(R"({"nmae": "x"})"), "nmae is not a key of a machine file; did you mean name?");
+    EXPECT_EQ(message_of_text(R"({"nam": "x"})"), "nam is not a key of a machine file; did you mean name?");
     EXPECT_EQ(message_of_text(R"({"name": 3})"), "name must be a text");
     EXPECT_EQ(message_of_text(R"({"name": "x", "model": "magic"})"), "model is \"magic\", but it must be \"hardware\" or \"functional\"");
     EXPECT_EQ(message_of_text(R"({"name": "x", "model": "hardware"})"), "it has no object \"parameters\"");
@@ -181,8 +181,8 @@ TEST_F(WrongFile, UnknownKey) {
 }
 
 TEST_F(WrongFile, UnknownField) {
-    parameter("vec", "ii")["valeu"] = 3;
-    EXPECT_EQ(message(), "vec.ii.valeu is not a key of a machine file; did you mean value?");
+    parameter("vec", "ii")["valu"] = 3;
+    EXPECT_EQ(message(), "vec.ii.valu is not a key of a machine file; did you mean value?");
 }
 
 TEST_F(WrongFile, MissingKey) {

@@ -28,7 +28,7 @@ struct Totals {
 
 Totals totals(const std::string &file) {
     Totals sum;
-    for (const GemmShape &gemm : read_shapes(examples / file)) {
+    for (const ModelGemm &gemm : read_shapes(examples / file)) {
         sum.multiplications += gemm.m * gemm.n * gemm.k * gemm.count;
         sum.weights += gemm.name.find("per head") == std::string::npos ? gemm.n * gemm.k * gemm.count : 0;
     }
@@ -41,14 +41,14 @@ TEST(Shapes, ReadsAllKeys) {
     EXPECT_EQ(shapes.model, "x");
     EXPECT_EQ(shapes.source, "y");
     ASSERT_EQ(shapes.gemms.size(), 2u);
-    const GemmShape &full = shapes.gemms[0], &defaults = shapes.gemms[1];
+    const ModelGemm &full = shapes.gemms[0], &defaults = shapes.gemms[1];
     EXPECT_EQ(full.name, "a");
     EXPECT_EQ((std::vector{full.m, full.n, full.k, full.count}), (std::vector<int64_t>{1, 2, 3, 4}));
     EXPECT_TRUE(full.bias);
-    EXPECT_EQ(full.b, GemmShape::Layout::NK);
+    EXPECT_EQ(full.b, ModelGemm::Layout::NK);
     EXPECT_EQ(defaults.count, 1);
     EXPECT_FALSE(defaults.bias);
-    EXPECT_EQ(defaults.b, GemmShape::Layout::KN);
+    EXPECT_EQ(defaults.b, ModelGemm::Layout::KN);
 }
 
 // Against the published parameter counts of the models, less what is not a matrix: embeddings, biases, normalization.

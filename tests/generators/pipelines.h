@@ -1,0 +1,32 @@
+// Pipelines of several operator families, written with the schedule vocabulary and scheduled in the plainest way: what the
+// tests compile, run and compare.
+#pragma once
+
+#include "generators/kernel_definition.h"
+
+namespace atalla::pipelines {
+
+// Two-dimensional tensors are row-major [rows][cols]; `step` is the number of rows that are in the pads at a time.
+struct Plane {
+    int rows = 1, cols = 1, step = 1;
+    bool ring = false;   // two slots in the pads for what comes in and what goes out
+};
+
+KernelDefinition relu(const Plane &plane);
+// Y = X + bias, a bias for each column.
+KernelDefinition bias_add(const Plane &plane);
+// Y = exp(min(X, 2) * 0.5) - X / 4, in two stages.
+KernelDefinition exponential_chain(const Plane &plane);
+// Along the rows: exp(x - largest) / sum. The sum runs through the array, 32 at a time, and in bf16 over the blocks of 32.
+KernelDefinition softmax(const Plane &plane);
+// Along the rows: (x - mean) / sqrt(variance + epsilon) * gain + bias.
+KernelDefinition layernorm(const Plane &plane);
+
+// 3x3 convolution, stride 1, one pixel of zeros around the image. X [height][width][ci], weights [3][3][co][ci], Y
+// [height][width][co].
+struct Image {
+    int width = 1, height = 1, ci = 1, co = 1;
+};
+KernelDefinition convolution(const Image &image);
+
+}  // namespace atalla::pipelines
