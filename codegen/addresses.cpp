@@ -152,11 +152,18 @@ private:
         return key;
     }
 
+    int64_t constant_row(const Op &op) const { return kernel_.allocations[op.access->allocation].row_in_pad(op.access->row.constant); }
+
     bool depends_on(int atom, int loop) const { return kernel_.atoms[atom].loop == loop; }
 
-    void collect(const Body &body, std::set<PointerKey> &keys) {
+    // The pointers that accesses inside need, and the lowest constant row that is used with each.
+    void collect(const Body &body, std::map<PointerKey, int64_t> &keys) {
         for (const Node &node : body) {
-            if (node.op && node.op->access) keys.insert(key_of(*node.op));
+            if (node.op && node.op->access) {
+                const int64_t row = constant_row(*node.op);
+                const auto [it, inserted] = keys.try_emplace(key_of(*node.op), row);
+                if (!inserted) it->second = std::min(it->second, row);
+            }
             if (node.loop) collect(node.loop->body, keys);
             if (node.branch) collect(node.branch->body, keys);
         }
@@ -230,9 +237,10 @@ private:
         } else {
             if (op.access) {
                 const PointerKey key = key_of(op);
-                const Allocation &allocation = kernel_.allocations[key.allocation];
                 op.src[0] = pointer(key, pointers, out);
-                op.src[1] = kernel_.constant(static_cast<int32_t>(allocation.row_in_pad(op.access->row.constant)), key.copy);
+                const auto first = first_row_of_.find(op.src[0]);
+                const int64_t offset = constant_row(op) - (first == first_row_of_.end() ? 0 : first->second);
+                op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
                 if (spread_ && op.src[1] != zero_scalar && kernel_.registers[op.src[1].id].bank < 0)
                     kernel_.registers[op.src[1].id].bank = static_cast<int8_t>(2 + key.copy);
             }
@@ -245,11 +253,11 @@ private:
     }
 
     void lower_loop(Loop &loop, std::map<PointerKey, Reg> &pointers, Body &out) {
-        std::set<PointerKey> keys;
+        std::map<PointerKey, int64_t> keys;
         collect(loop.body, keys);
         std::map<PointerKey, Reg> inner;
         Body latch;
-        for (const PointerKey &full : keys) {
+        for (const auto &[full, lowest_row] : keys) {
             // What the pointer is as far as this loop and those around it decide.
             PointerKey key = full, rest = full;
             bool linear = true;
@@ -269,7 +277,15 @@ private:
                 continue;
             }
             const Reg p = place_pointer(kernel_.scalar("p"), key.copy);
-            out.push_back(make(Opcode::addi_s, p, base));
+            // A pointer of its own starts at the lowest row, so that offsets are small and shared.
+            const int64_t first = full == key ? lowest_row : 0;
+            if (first != 0) first_row_of_[p] = first;
+            const int64_t first_bytes = first * kernel_.machine->pad.row_bytes;
+            if (first_bytes <= largest_immediate) {
+                out.push_back(make(Opcode::addi_s, p, base, {}, static_cast<int32_t>(first_bytes)));
+            } else {
+                out.push_back(make(Opcode::add_s, p, base, kernel_.constant(static_cast<int32_t>(first_bytes))));
+            }
             Op advance = make(Opcode::addi_s, p, p, {}, static_cast<int32_t>(bytes));
             if (bytes < smallest_immediate || bytes > largest_immediate) {
                 advance.opcode = Opcode::add_s;
@@ -302,6 +318,7 @@ private:
     bool spread_;
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
+    std::map<Reg, int64_t> first_row_of_;   // rows that a pointer is already ahead by
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace atalla::codegen {
 
 namespace {
 
-constexpr int registers_for_one_bank = 56;   // of 64: a few are left for what does not fit its own bank
+constexpr int registers_for_one_bank = 62;   // of 64
 constexpr int short_lived_at_once = 48;      // of registers that live inside one block only, as many are in use at a time
 constexpr double inner_loop_weight = 10, same_operation_weight = 1000;
 

@@ -33,7 +33,7 @@ struct Graph {
         std::map<Unit, int> behind;
         for (size_t i = ops.size(); i-- > 0;) {
             for (int e : out[i])
-                if (edges[e].distance == 0) height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
+                if (edges[e].distance == 0 && !is_marker(ops[edges[e].to])) height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
             if (loop < 0 && is_lane_operation(ops[i].opcode)) height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
         }
         cycle.assign(ops.size(), -1);
@@ -242,6 +242,7 @@ private:
             if (!modulo_schedule(graph, deferrable, interval)) continue;
             if (getenv("ATDBG")) fprintf(stderr, "block %zu least %d interval %d\n", b, least, interval);
             defer(b, graph, deferrable, interval);
+            if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
             block.packets = with_delays(graph);
             return;
         }
@@ -254,12 +255,7 @@ private:
         ResourceTable table(kernel_, interval);
         table.reserve_loop_end();
         // A unit that has no cycle to spare gets its cycles first.
-        std::map<Unit, int> lanes;
-        for (const Op &op : graph.ops)
-            if (is_lane_operation(op.opcode)) lanes[info(op.opcode).unit]++;
-        const int lane_interval = static_cast<int>(machine_.vec.ii);
-        for (auto [unit, count] : lanes)
-            if (machine_.timed() && unit != Unit::Reduce && count * lane_interval == interval) table.reserve_unit(unit, 0);
+        if (const Unit unit = full_unit(graph, interval); unit != Unit::None) table.reserve_unit(unit, 0);
         std::vector<int> order(n);
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
@@ -288,6 +284,59 @@ private:
             graph.cycle[i] = cycle;
         }
         shorten_lifetimes(graph, table, order, interval);
+        return true;
+    }
+
+    // The lane unit that the loop keeps busy in every cycle, if one does.
+    Unit full_unit(const Graph &graph, int interval) const {
+        if (!machine_.timed()) return Unit::None;
+        std::map<Unit, int> lanes;
+        for (const Op &op : graph.ops)
+            if (is_lane_operation(op.opcode)) lanes[info(op.opcode).unit]++;
+        for (auto [unit, count] : lanes)
+            if (unit != Unit::Reduce && count * static_cast<int>(machine_.vec.ii) == interval) return unit;
+        return Unit::None;
+    }
+
+    // Where a lane unit sets the pace, the packets between two of its operations can be one: the hardware waits for the unit
+    // anyway, and the instruction cache holds a longer loop.
+    void merge_packets(Graph &graph, int interval) {
+        const int window = static_cast<int>(machine_.vec.ii);
+        std::vector<std::vector<int>> rows(interval);
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (!is_marker(graph.ops[i])) rows[graph.cycle[i]].push_back(static_cast<int>(i));
+        for (int first = 0; first < interval; first += window) {
+            int into = first;
+            for (int row = first + 1; row < std::min(first + window, interval); row++) {
+                if (rows[row].empty()) continue;
+                std::vector<int> both = rows[into];
+                both.insert(both.end(), rows[row].begin(), rows[row].end());
+                if (rows[into].empty() || !one_packet(graph, both)) {
+                    into = row;
+                    continue;
+                }
+                for (int i : rows[into]) graph.cycle[i] = row;
+                rows[into].clear();
+                rows[row] = std::move(both);
+                into = row;
+            }
+        }
+    }
+
+    // Can these operations issue together? None may touch a register that another one writes.
+    bool one_packet(const Graph &graph, const std::vector<int> &ops) const {
+        ResourceTable packet(kernel_, 0);
+        for (int i : ops) {
+            if (graph.ops[i].side || !packet.fits(graph.ops[i], 0)) return false;
+            packet.take(graph.ops[i], 0);
+        }
+        for (int i : ops)
+            for (int j : ops) {
+                const Reg made = graph.ops[i].dst;
+                if (i == j || !made.defined() || made.id <= all_lanes.id) continue;
+                const std::vector<Reg> reads = reads_of(graph.ops[j]);
+                if (graph.ops[j].dst == made || std::find(reads.begin(), reads.end(), made) != reads.end()) return false;
+            }
         return true;
     }
 
@@ -458,10 +507,15 @@ private:
     // Bodies of side branches become blocks of their own.
     void take_out_of_line() {
         const size_t inline_blocks = blocks_.size();
+        // Results leave in every iteration of the loops around, loads in fewer: the code of results is closest to the loop.
+        const auto stores = [](const Op &op) {
+            return std::any_of(op.side->begin(), op.side->end(), [](const Op &inner) { return inner.opcode == Opcode::scpad_st; });
+        };
+        for (const bool results : {true, false})
         for (size_t b = 0; b < inline_blocks; b++)
             for (size_t p = 0; p < blocks_[b].packets.size(); p++)
                 for (size_t i = 0; i < blocks_[b].packets[p].size(); i++) {
-                    if (!blocks_[b].packets[p][i].side) continue;
+                    if (!blocks_[b].packets[p][i].side || stores(blocks_[b].packets[p][i]) != results) continue;
                     Block block;
                     block.label = "side of " + blocks_[b].label;
                     block.ops = *blocks_[b].packets[p][i].side;
