@@ -1,11 +1,11 @@
 #include "autotune/draft.h"
 
+#include <fmt/format.h>
+#include <omp.h>
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <fmt/format.h>
 #include <limits>
-#include <omp.h>
 
 #include "isa/error.h"
 
@@ -38,8 +38,8 @@ std::vector<PricedPoint> price(const TuningTask &task, const std::vector<Point> 
             priced[i].predicted = checked_draft(task, priced[i].point);
         } catch (const std::exception &error) {
 #pragma omp critical(atalla_draft)
-            failure = std::make_exception_ptr(Error(
-                fmt::format("the draft of {} failed at {}: {}", task.op, priced[i].point.assignments(), error.what())));
+            failure = std::make_exception_ptr(
+                Error(fmt::format("the draft of {} failed at {}: {}", task.op, priced[i].point.assignments(), error.what())));
         }
     }
     if (failure) {

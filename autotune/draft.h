@@ -9,8 +9,8 @@
 namespace atalla {
 
 struct PricedPoint {
-    double predicted = 0;   // cycles; infinite if the draft gave no number
-    uint64_t tie = 0;       // a random rank among equal predictions, from the seed
+    double predicted = 0;  // cycles; infinite if the draft gave no number
+    uint64_t tie = 0;      // a random rank among equal predictions, from the seed
     Point point;
     bool operator<(const PricedPoint &other) const {
         return predicted != other.predicted ? predicted < other.predicted : tie < other.tie;
@@ -21,9 +21,9 @@ struct PricedPoint {
 std::vector<PricedPoint> price(const TuningTask &task, const std::vector<Point> &points, uint64_t seed, int threads);
 
 struct DraftRanking {
-    std::vector<PricedPoint> points;   // best first
-    int64_t drafted = 0;               // how many were priced to find them
-    bool whole_space = false;          // otherwise a sample of it
+    std::vector<PricedPoint> points;  // best first
+    int64_t drafted = 0;              // how many were priced to find them
+    bool whole_space = false;         // otherwise a sample of it
 };
 
 // The best `keep` points (0: all) of the space, or of a random sample of `limit` if the space is larger.

@@ -10,13 +10,14 @@ namespace atalla {
 class InterruptGuard {
 public:
     InterruptGuard();
-    ~InterruptGuard();   // restores the handlers; the outermost one also forgets the request
+    ~InterruptGuard();  // restores the handlers; the outermost one also forgets the request
     InterruptGuard(const InterruptGuard &) = delete;
     InterruptGuard &operator=(const InterruptGuard &) = delete;
 
 private:
     bool outermost_;
-    struct sigaction previous_interrupt_ {}, previous_terminate_ {};
+    struct sigaction previous_interrupt_ {
+    }, previous_terminate_{};
 };
 
 // Whether a signal came since the outermost guard was made.

@@ -6,10 +6,14 @@ namespace {
 
 Trial::Status status_of(Evaluation::Status status) {
     switch (status) {
-    case Evaluation::Ok: return Trial::Ok;
-    case Evaluation::Refused: return Trial::Refused;
-    case Evaluation::TimedOut: return Trial::TimedOut;
-    case Evaluation::Failed: break;
+        case Evaluation::Ok:
+            return Trial::Ok;
+        case Evaluation::Refused:
+            return Trial::Refused;
+        case Evaluation::TimedOut:
+            return Trial::TimedOut;
+        case Evaluation::Failed:
+            break;
     }
     return Trial::Failed;
 }

@@ -1,22 +1,20 @@
 #include "autotune/progress.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 
 namespace atalla {
 
 namespace {
 
-constexpr double bar_interval = 0.1, line_interval = 2.0;   // seconds
-constexpr int bar_width = 20, usual_width = 80;             // columns
+constexpr double bar_interval = 0.1, line_interval = 2.0;  // seconds
+constexpr int bar_width = 20, usual_width = 80;            // columns
 
-double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int terminal_width(std::FILE *stream) {
     winsize size{};

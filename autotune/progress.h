@@ -8,17 +8,17 @@
 
 namespace atalla {
 
-enum class ProgressMode { Automatic, Bar, Lines, Quiet };   // Automatic: Bar on a terminal, otherwise Lines
+enum class ProgressMode { Automatic, Bar, Lines, Quiet };  // Automatic: Bar on a terminal, otherwise Lines
 
 struct ProgressState {
-    std::string what;           // operator and workload, shortened by whoever sets it
+    std::string what;  // operator and workload, shortened by whoever sets it
     int64_t done = 0;
-    int64_t total = 0;          // 0: unknown
+    int64_t total = 0;  // 0: unknown
     int64_t failed = 0;
-    int64_t best_cycles = 0;    // 0: none yet
-    int64_t bound_cycles = 0;   // 0: unknown
-    double seconds = 0;         // since the start
-    int64_t done_before = 0;    // of `done`, answered by the database: they took no time
+    int64_t best_cycles = 0;   // 0: none yet
+    int64_t bound_cycles = 0;  // 0: unknown
+    double seconds = 0;        // since the start
+    int64_t done_before = 0;   // of `done`, answered by the database: they took no time
 };
 
 // "  37/64  58% [=====>    ]  best 12345 cycles, 81.2 % of bound, 3 failed, 12 s left", at most `width` columns.
@@ -31,7 +31,7 @@ public:
     using Clock = std::function<double()>;
 
     Progress(ProgressMode mode, std::FILE *stream = stderr, Clock clock = {});
-    ~Progress();   // leaves the cursor on a fresh line
+    ~Progress();  // leaves the cursor on a fresh line
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 

@@ -1,7 +1,7 @@
 #include "autotune/proposals.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -22,7 +22,7 @@ constexpr int64_t explore_unlimited = 64;
 // than wrongly (Kendall's tau). Best-first measurements lie close together, so a poor draft takes long to get there.
 constexpr size_t trusted_after = 16;
 constexpr double trusted_tau = 0.4;
-constexpr size_t compared_trials = 256;   // the latest ones: the comparison is quadratic
+constexpr size_t compared_trials = 256;  // the latest ones: the comparison is quadratic
 // Predictions kept in order, at least.
 constexpr uint64_t keep_at_least = 4096;
 
@@ -68,19 +68,19 @@ public:
 
     // Whether a point cannot win: even the smallest ratio of measured to predicted cycles that is plausible leaves it
     // behind the best.
-    bool hopeless(double predicted) const {
-        return trusted_ && predicted * least_ratio_ >= static_cast<double>(best_->cycles);
-    }
+    bool hopeless(double predicted) const { return trusted_ && predicted * least_ratio_ >= static_cast<double>(best_->cycles); }
 
 private:
-    struct Measured { double predicted, cycles; };
+    struct Measured {
+        double predicted, cycles;
+    };
 
     double tau() const {
         int64_t agreement = 0, pairs = 0;
         for (size_t one = 0; one < measured_.size(); one++) {
             for (size_t other = 0; other < one; other++) {
-                const double order = (measured_[one].predicted - measured_[other].predicted) *
-                                     (measured_[one].cycles - measured_[other].cycles);
+                const double order =
+                    (measured_[one].predicted - measured_[other].predicted) * (measured_[one].cycles - measured_[other].cycles);
                 agreement += (order > 0) - (order < 0);
                 pairs++;
             }
@@ -109,7 +109,10 @@ private:
 class DraftProposer : public Proposer {
 public:
     DraftProposer(const TuningTask &task, const TuneOptions &options, DraftRanking ranking)
-        : task_(task), options_(options), ranking_(std::move(ranking)), drafted_(ranking_.drafted),
+        : task_(task),
+          options_(options),
+          ranking_(std::move(ranking)),
+          drafted_(ranking_.drafted),
           explore_(options.max_trials > 0 ? static_cast<int64_t>(options.max_trials * explore_share) : explore_unlimited) {}
 
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
@@ -191,9 +194,9 @@ std::unique_ptr<Proposer> make_random(const TuningTask &task, const TuneOptions 
     Random random(options.seed);
     std::vector<Point> points = sample_distinct(task.space, wanted, random);
     const bool whole = points.size() < wanted;
-    return std::make_unique<ListProposer>(std::move(points), 0,
-                                          whole ? "every point of the space was evaluated"
-                                                : fmt::format("the sample of {} points was evaluated", wanted));
+    return std::make_unique<ListProposer>(
+        std::move(points), 0,
+        whole ? "every point of the space was evaluated" : fmt::format("the sample of {} points was evaluated", wanted));
 }
 
 std::unique_ptr<Proposer> make_exhaustive(const TuningTask &task, const TuneOptions &options) {
@@ -207,21 +210,26 @@ std::unique_ptr<Proposer> make_exhaustive(const TuningTask &task, const TuneOpti
 
 std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options) {
     const uint64_t keep = options.max_trials > 0 ? std::max<uint64_t>(keep_at_least, 4 * options.max_trials) : 0;
-    return std::make_unique<DraftProposer>(
-        task, options, rank_by_draft(task, options.draft_limit, keep, options.seed, options.threads));
+    return std::make_unique<DraftProposer>(task, options,
+                                           rank_by_draft(task, options.draft_limit, keep, options.seed, options.threads));
 }
 
 }  // namespace
 
 std::unique_ptr<Proposer> make_proposer(const TuningTask &task, const TuneOptions &options) {
     if (count(task.space, 1) == 0) {
-        throw Error(fmt::format("the schedule space of {} {} has no valid point: its constraints contradict each other for "
-                                "this workload on machine {}", task.op, task.workload, task.machine_name));
+        throw Error(
+            fmt::format("the schedule space of {} {} has no valid point: its constraints contradict each other for "
+                        "this workload on machine {}",
+                        task.op, task.workload, task.machine_name));
     }
     switch (options.strategy) {
-        case Strategy::Random: return make_random(task, options);
-        case Strategy::Exhaustive: return make_exhaustive(task, options);
-        case Strategy::Draft: break;
+        case Strategy::Random:
+            return make_random(task, options);
+        case Strategy::Exhaustive:
+            return make_exhaustive(task, options);
+        case Strategy::Draft:
+            break;
     }
     return make_draft(task, options);
 }

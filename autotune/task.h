@@ -12,9 +12,9 @@ namespace atalla {
 
 // All functions are called from several threads at once.
 struct TuningTask {
-    std::string op;                     // "aten::addmm"
-    std::string workload;               // canonical JSON text: shapes, types, fused epilogue
-    std::string machine_name;           // for people; the fingerprint is the key
+    std::string op;            // "aten::addmm"
+    std::string workload;      // canonical JSON text: shapes, types, fused epilogue
+    std::string machine_name;  // for people; the fingerprint is the key
     std::string machine_fingerprint;
     std::string compiler_fingerprint;
     Space space;
@@ -25,7 +25,7 @@ struct TuningTask {
     // Compares the results of the point's program bit for bit with those of the unoptimized one: empty if they agree,
     // otherwise what differed. May be empty: nothing can then be stored as a winner.
     std::function<std::string(const Point &)> verify;
-    int64_t bound_cycles = 0;           // no schedule can be faster; 0: unknown
+    int64_t bound_cycles = 0;  // no schedule can be faster; 0: unknown
 
     TrialKey key() const { return {op, workload, machine_fingerprint, compiler_fingerprint}; }
 };

@@ -1,13 +1,13 @@
 #include "autotune/tuner.h"
 
+#include <fmt/format.h>
+#include <omp.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
-#include <fmt/format.h>
 #include <map>
 #include <mutex>
-#include <omp.h>
 #include <optional>
 
 #include "autotune/interrupt.h"
@@ -144,9 +144,9 @@ private:
             result_.stopped_because = fmt::format("budget of {} trials used", options_.max_trials);
         } else if (best && options_.stop_at_bound_share > 0 && task_.bound_cycles > 0 &&
                    task_.bound_cycles >= options_.stop_at_bound_share * best->cycles) {
-            result_.stopped_because = fmt::format("the best point is at {:.1f} % of the bound, the aim was {:.1f} %",
-                                                  100.0 * task_.bound_cycles / best->cycles,
-                                                  100 * options_.stop_at_bound_share);
+            result_.stopped_because =
+                fmt::format("the best point is at {:.1f} % of the bound, the aim was {:.1f} %",
+                            100.0 * task_.bound_cycles / best->cycles, 100 * options_.stop_at_bound_share);
         } else {
             const int64_t left = options_.max_trials > 0 ? options_.max_trials - proposed : options_.batch;
             return static_cast<size_t>(std::min<int64_t>(left, options_.batch));
@@ -320,8 +320,7 @@ private:
                 result_.notes.push_back(fmt::format("all {} points that ran gave wrong results", candidates));
             } else if (failed) {
                 result_.notes.push_back(fmt::format("none of {} points ran; the first, {}, was {}: {}", outcomes_.size(),
-                                                    failed->point.assignments(), status_name(failed->status),
-                                                    failed->reason));
+                                                    failed->point.assignments(), status_name(failed->status), failed->reason));
             } else {
                 result_.notes.push_back("no point was evaluated before the run ended");
             }
@@ -330,14 +329,16 @@ private:
         if (task_.bound_cycles > 0) {
             result_.bound_share = static_cast<double>(task_.bound_cycles) / result_.cycles;
             if (result_.cycles < task_.bound_cycles) {
-                result_.notes.push_back(fmt::format("{} cycles at {} are below the lower bound of {}: the bound or the "
-                                                    "simulator is wrong", result_.cycles, result_.best.assignments(),
-                                                    task_.bound_cycles));
+                result_.notes.push_back(
+                    fmt::format("{} cycles at {} are below the lower bound of {}: the bound or the "
+                                "simulator is wrong",
+                                result_.cycles, result_.best.assignments(), task_.bound_cycles));
             }
         }
         if (!result_.verified) {
             result_.notes.push_back(task_.verify ? fmt::format("the {} fastest points gave wrong results, and the next was "
-                                                               "not verified", result_.rejected.size())
+                                                               "not verified",
+                                                               result_.rejected.size())
                                                  : "the best point is not verified and not stored as a winner");
         }
     }
@@ -346,11 +347,11 @@ private:
     Database *database_;
     const TuneOptions options_;
     const Clock::time_point started_ = Clock::now();
-    std::map<Point, StoredTrial> stored_;   // what the database knew at the start
+    std::map<Point, StoredTrial> stored_;  // what the database knew at the start
     std::string run_;
     Outcomes outcomes_;
 
-    std::mutex mutex_;                      // guards what follows while a batch runs
+    std::mutex mutex_;  // guards what follows while a batch runs
     Progress progress_;
     TuneResult result_;
     int64_t done_ = 0;

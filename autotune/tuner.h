@@ -24,18 +24,18 @@ Strategy parse_strategy(std::string_view name);
 
 struct TuneOptions {
     Strategy strategy = Strategy::Draft;
-    int64_t max_trials = 64;          // trials proposed, those found in the database included; 0: no limit
-    double max_seconds = 0;           // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
+    int64_t max_trials = 64;  // trials proposed, those found in the database included; 0: no limit
+    double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
-    int threads = 0;                  // 0: what OpenMP offers. Never changes the result
-    int batch = 8;                    // trials between two decisions; changes the course of the search
-    double stop_at_bound_share = 0;   // stop when bound / cycles reaches this share, e.g. 0.98; 0: never
+    int threads = 0;                 // 0: what OpenMP offers. Never changes the result
+    int batch = 8;                   // trials between two decisions; changes the course of the search
+    double stop_at_bound_share = 0;  // stop when bound / cycles reaches this share, e.g. 0.98; 0: never
     // Stop when the draft, corrected by what was measured and only if it proved itself, rules out all that is left.
     bool trust_draft = true;
-    uint64_t draft_limit = 200'000;   // a space with more points is drafted on a random sample of this size
-    std::vector<Point> start;         // known-good points, tried first; those not in the space are skipped and noted
-    int verify_attempts = 8;          // candidates verified at most, fastest first
-    bool handle_signals = true;       // SIGINT and SIGTERM end the run after the trials under way; a second one kills
+    uint64_t draft_limit = 200'000;  // a space with more points is drafted on a random sample of this size
+    std::vector<Point> start;        // known-good points, tried first; those not in the space are skipped and noted
+    int verify_attempts = 8;         // candidates verified at most, fastest first
+    bool handle_signals = true;      // SIGINT and SIGTERM end the run after the trials under way; a second one kills
     ProgressMode progress = ProgressMode::Automatic;
 };
 
@@ -44,22 +44,22 @@ struct TuneOptions {
 TuneOptions options_for_effort(std::string_view effort);
 
 struct TuneResult {
-    bool found = false;               // a point that ran; false: see failures and notes
+    bool found = false;  // a point that ran; false: see failures and notes
     Point best;
     int64_t cycles = 0;
-    double bound_share = 0;           // bound / cycles, 0 if the bound is unknown
-    bool verified = false;            // best equals the unoptimized program bit for bit, and is stored as winner
-    bool interrupted = false;         // by a signal; the same command goes on where this one stopped
-    std::string stopped_because;      // "budget of 64 trials used", "every point evaluated", ...
+    double bound_share = 0;       // bound / cycles, 0 if the bound is unknown
+    bool verified = false;        // best equals the unoptimized program bit for bit, and is stored as winner
+    bool interrupted = false;     // by a signal; the same command goes on where this one stopped
+    std::string stopped_because;  // "budget of 64 trials used", "every point evaluated", ...
 
-    int64_t drafted = 0;              // points priced by the draft
-    int64_t lowered = 0;              // evaluations started here
-    int64_t simulated = 0;            // of those, the ones that reached the simulator
-    int64_t from_cache = 0;           // proposals answered by the database
-    int64_t failed = 0;               // trials of this run that are not Ok
+    int64_t drafted = 0;     // points priced by the draft
+    int64_t lowered = 0;     // evaluations started here
+    int64_t simulated = 0;   // of those, the ones that reached the simulator
+    int64_t from_cache = 0;  // proposals answered by the database
+    int64_t failed = 0;      // trials of this run that are not Ok
     double seconds = 0;
-    std::vector<std::pair<Point, std::string>> rejected;   // failed verification, with what differed
-    std::vector<std::string> notes;   // anything a user should be told
+    std::vector<std::pair<Point, std::string>> rejected;  // failed verification, with what differed
+    std::vector<std::string> notes;                       // anything a user should be told
 };
 
 // Tunes one task. With a database, stored trials are not evaluated again, every new trial is a row the moment it ends,

@@ -1,8 +1,8 @@
 #include "autotune/verify.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <exception>
-#include <fmt/format.h>
 
 #include "schedules/random.h"
 

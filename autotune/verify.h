@@ -16,20 +16,20 @@ using Reevaluate = std::function<std::optional<Trial>(const StoredTrial &)>;
 
 struct VerifyOptions {
     TrialFilter filter;
-    int64_t sample = 0;      // trials to check, drawn without repetition; 0: all
+    int64_t sample = 0;  // trials to check, drawn without repetition; 0: all
     uint64_t seed = 1;
     bool winners_only = false;
 };
 
 struct VerifyMismatch {
     StoredTrial stored;
-    std::string what;        // "cycles: stored 1200, now 1210"
+    std::string what;  // "cycles: stored 1200, now 1210"
 };
 
 struct VerifyReport {
     int64_t checked = 0;
     int64_t equal = 0;
-    int64_t skipped = 0;     // not reproducible here
+    int64_t skipped = 0;  // not reproducible here
     std::vector<VerifyMismatch> mismatches;
     bool ok() const { return mismatches.empty(); }
     // For people: totals, then one line a mismatch.

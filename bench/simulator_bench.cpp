@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "isa/assembler.h"
 #include "isa/in_file.h"
@@ -31,23 +31,26 @@ constexpr const char *matrix_product = R"(
             halt.s
 )";
 
-std::vector<std::filesystem::path> kernels() {
-    static const std::filesystem::path folder = std::filesystem::temp_directory_path() / "atalla-bench-vectors";
+// The conformance kernels by name; none if they are not beside the source tree.
+std::map<std::string, Program> kernels() {
     const std::filesystem::path archive = std::filesystem::path(ATALLA_SOURCE_DIR) / "../shared/atalla/vectors/vectors.tar.xz";
-    std::vector<std::filesystem::path> programs;
+    std::map<std::string, Program> programs;
     if (!std::filesystem::exists(archive)) {
         return programs;
     }
-    std::filesystem::create_directories(folder);
-    const std::string unpack = "tar -xf '" + archive.string() + "' -C '" + folder.string() + "' a40-kernels";
-    if (std::system(unpack.c_str()) != 0) {
+    std::string folder = (std::filesystem::temp_directory_path() / "atalla-bench-XXXXXX").string();
+    if (mkdtemp(folder.data()) == nullptr) {
         return programs;
     }
-    for (const auto &entry : std::filesystem::directory_iterator(folder / "a40-kernels")) {
-        if (entry.path().extension() == ".in") {
-            programs.push_back(entry.path());
+    const std::string unpack = "tar -xf '" + archive.string() + "' -C '" + folder + "' a40-kernels";
+    if (std::system(unpack.c_str()) == 0) {
+        for (const auto &entry : std::filesystem::directory_iterator(folder + "/a40-kernels")) {
+            if (entry.path().extension() == ".in") {
+                programs[entry.path().stem().string()] = read_in(entry.path());
+            }
         }
     }
+    std::filesystem::remove_all(folder);
     return programs;
 }
 
@@ -81,8 +84,8 @@ int main(int argc, char **argv) {
         atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
     }
     // The kernels are written for upstream's simulator: they do not keep the timing rules of hardware.
-    for (const std::filesystem::path &kernel : atalla::kernels()) {
-        atalla::add(kernel.stem().string(), "fsim", atalla::read_in(kernel));
+    for (const auto &[name, program] : atalla::kernels()) {
+        atalla::add(name, "fsim", program);
     }
     benchmark::RunSpecifiedBenchmarks();
 }

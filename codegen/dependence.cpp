@@ -127,6 +127,8 @@ private:
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, transfer_cycles);
             engine_[op.pad] = {i, iteration};
         } else {
+            // Accesses wait for the last of several barriers, and so for all.
+            if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};
         }
     }

@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <algorithm>
 #include <string>
 
 namespace atalla::codegen {
@@ -13,11 +14,12 @@ struct LoopShape {
 
 inline LoopShape loop_shape(const Halide::Internal::For *loop) { return {loop->min, loop->extent}; }
 
-// "C.s1.m.mi.rebased" -> Func "C", variable "mi" (without Halide's uniqueness suffix and ".rebased").
+// "C.s1.m.mi.rebased" -> Func "C", variable "mi" (without Halide's uniqueness suffix, ".rebased" and our "#2").
 struct LoopName {
     std::string func, variable;
 };
 inline LoopName split_loop_name(std::string name) {
+    name.resize(std::min(name.size(), name.find('#')));
     const std::string rebased = ".rebased";
     if (name.size() > rebased.size() && name.compare(name.size() - rebased.size(), rebased.size(), rebased) == 0)
         name.resize(name.size() - rebased.size());

@@ -1,9 +1,8 @@
 #include "codegen/index.h"
 
+#include <algorithm>
 #include <set>
 #include <sstream>
-
-#include "isa/error.h"
 
 namespace atalla::codegen {
 
@@ -27,6 +26,11 @@ const LinearForm *IndexScope::find(const std::string &name) const {
     return it == values_.end() ? nullptr : &it->second;
 }
 
+Expr IndexScope::find_condition(const std::string &name) const {
+    const auto it = conditions_.find(name);
+    return it == conditions_.end() ? Expr() : it->second;
+}
+
 LinearForm IndexScope::loop_variable(int loop) {
     const std::string &name = kernel_.loops[loop].name;
     auto [it, inserted] = atoms_.try_emplace(name, static_cast<int>(kernel_.atoms.size()));
@@ -45,6 +49,7 @@ int innermost(const Kernel &kernel, const LinearForm &form) {
     return loop;
 }
 
+Expr to_int(const Expr &e) { return e.type() == Int(32) ? e : Cast::make(Int(32), e); }
 
 }  // namespace
 
@@ -82,15 +87,85 @@ LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) {
     return result;
 }
 
+int IndexScope::first_iteration_only(const LinearForm &extent) {
+    const auto is_positive_at = [&](size_t loop, int64_t value) -> std::optional<bool> {
+        const LinearForm form = at(extent, static_cast<int>(loop), value);
+        if (!form.is_constant()) return std::nullopt;
+        return form.constant > 0;
+    };
+    for (size_t l = 0; l < kernel_.loops.size(); l++) {
+        const bool used = std::any_of(extent.terms.begin(), extent.terms.end(), [&](const auto &term) {
+            return expr_uses_var(kernel_.atoms[term.first].expr, kernel_.loops[l].name);
+        });
+        if (used && is_positive_at(l, 0) == true && is_positive_at(l, 1) == false && is_positive_at(l, kernel_.loops[l].extent - 1) == false)
+            return static_cast<int>(l);
+    }
+    return -1;
+}
+
+std::optional<std::pair<int64_t, int64_t>> IndexScope::range(const LinearForm &form) const {
+    int64_t low = form.constant, high = form.constant;
+    for (auto [atom, coefficient] : form.terms) {
+        const Atom &a = kernel_.atoms[atom];
+        const int64_t extent = a.is_loop ? kernel_.loops[a.loop].extent : 0;
+        if (extent <= 0) return std::nullopt;
+        (coefficient < 0 ? low : high) += coefficient * (extent - 1);
+    }
+    return std::pair(low, high);
+}
+
+// min(a, b) or max(a, b); one of them where it is the same one in every iteration.
+LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smaller) {
+    const LinearForm a = linear(x), b = linear(y);
+    LinearForm difference = a;
+    difference += b.scaled(-1);
+    if (const auto limits = range(difference)) {
+        if (limits->second <= 0) return smaller ? a : b;
+        if (limits->first >= 0) return smaller ? b : a;
+    }
+    // Both through one kind of atom, min(d, 0) with a normalized sign, so that equal ones cancel: min(a, b) = b + min(a - b, 0),
+    // min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b).
+    LinearForm least = b;
+    if (difference.terms.begin()->second < 0) {
+        least += difference;
+        difference = difference.scaled(-1);
+    }
+    least += binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
+    if (smaller) return least;
+    LinearForm greatest = a;
+    greatest += b;
+    return greatest += least.scaled(-1);
+}
+
+// A value converted to a type: itself, if the type has it.
+LinearForm IndexScope::narrowed(const Expr &e, Type type, bool saturating) {
+    const LinearForm form = linear(e);
+    if (type.bits() >= 32) return form;
+    const int64_t high = (int64_t{1} << (type.is_uint() ? type.bits() : type.bits() - 1)) - 1, low = type.is_uint() ? 0 : -high - 1;
+    if (const auto limits = range(form); limits && limits->first >= low && limits->second <= high) return form;
+    if (saturating)
+        return linear(Max::make(Min::make(to_int(e), IntImm::make(Int(32), high)), IntImm::make(Int(32), low)));
+    std::ostringstream text;
+    text << "an index may not fit " << type << ": " << e;
+    throw Mismatch{text.str()};
+}
+
 LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *imm = e.as<IntImm>()) return {imm->value, {}};
     if (const auto *imm = e.as<UIntImm>()) return {static_cast<int64_t>(imm->value), {}};
     if (const auto *v = e.as<Variable>()) {
         const LinearForm *value = find(v->name);
-        if (value == nullptr) throw Error("index uses '" + v->name + "', which is not a loop variable or an integer let");
+        if (value == nullptr) throw Mismatch{"an index uses '" + v->name + "', which is neither a loop variable nor an integer made of them"};
         return *value;
     }
-    if (const auto *cast = e.as<Cast>()) return linear(cast->value);
+    if (const auto *cast = e.as<Cast>()) return narrowed(cast->value, cast->type, false);
+    if (const auto *call = e.as<Call>()) {
+        if (call->is_intrinsic(Call::saturating_cast)) return narrowed(call->args[0], call->type, true);
+        if (call->is_intrinsic(Call::saturating_sub)) {
+            LinearForm a = linear(call->args[0]);   // indices are far from the ends of int32
+            return a += linear(call->args[1]).scaled(-1);
+        }
+    }
     if (const auto *let = e.as<Let>()) {
         bind(let->name, linear(let->value));
         LinearForm result = linear(let->body);
@@ -129,31 +204,31 @@ LinearForm IndexScope::linear(const Expr &e) {
             return binary_non_linear(a, {}, Div::make(to_expr(kernel_, a), IntImm::make(Int(32), b.constant)));
         }
     }
-    const auto *min = e.as<Min>();
-    const auto *max = e.as<Max>();
-    if (min != nullptr || max != nullptr) {
-        LinearForm a = linear(min ? min->a : max->a), b = linear(min ? min->b : max->b);
-        LinearForm difference = a;
-        difference += b.scaled(-1);
-        if (difference.is_constant()) return ((difference.constant < 0) == (min != nullptr)) ? a : b;
-        const Expr ea = to_expr(kernel_, a), eb = to_expr(kernel_, b);
-        return binary_non_linear(a, b, min ? Min::make(ea, eb) : Max::make(ea, eb));
-    }
+    if (const auto *min = e.as<Min>()) return smaller_or_larger(min->a, min->b, true);
+    if (const auto *max = e.as<Max>()) return smaller_or_larger(max->a, max->b, false);
     if (const auto *select = e.as<Select>()) {
         Expr condition = select->condition;
-        if (const auto *v = condition.as<Variable>())
-            if (const auto it = conditions_.find(v->name); it != conditions_.end()) condition = it->second;
+        if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined()) condition = find_condition(v->name);
+        if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
+        if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
+        if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
         if (const auto *less = condition.as<LT>()) {
             const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value), off = linear(select->false_value);
-            if (a.is_constant() && b.is_constant()) return a.constant < b.constant ? on : off;
+            LinearForm difference = a;
+            difference += b.scaled(-1);
+            if (on == off) return on;
+            if (const auto limits = range(difference)) {
+                if (limits->second < 0) return on;
+                if (limits->first >= 0) return off;
+            }
             LinearForm all = a;
             for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
             return binary_non_linear(all, {}, Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
         }
     }
     std::ostringstream text;
-    text << "index expression is not an integer expression of loop variables: " << e;
-    throw Error(text.str());
+    text << "an index is not an integer expression of loop variables: " << e;
+    throw Mismatch{text.str()};
 }
 
 }  // namespace atalla::codegen

@@ -2,13 +2,20 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <Halide.h>
 
 #include "codegen/kernel_ir.h"
 
 namespace atalla::codegen {
+
+// What in the IR has no code; becomes an Error that shows the statement.
+struct Mismatch {
+    std::string reason;
+};
 
 // Values of integer variables (lets, loop variables) by name, and the conversion of expressions over them.
 class IndexScope {
@@ -21,14 +28,23 @@ public:
     void bind_condition(const std::string &name, Halide::Expr condition) { conditions_[name] = std::move(condition); }
     const LinearForm *find(const std::string &name) const;
 
-    // Throws Error for an expression that is not an integer expression of bound variables.
+    Halide::Expr find_condition(const std::string &name) const;
+
+    // Throws Mismatch for an expression that is not an integer expression of bound variables.
     LinearForm linear(const Halide::Expr &e);
     // The form with a loop's variable at a value.
     LinearForm at(const LinearForm &form, int loop, int64_t value);
+    // The loop in whose first iteration alone an extent is above 0, -1: none. Halide makes such extents where what was copied
+    // before is still there.
+    int first_iteration_only(const LinearForm &extent);
     // The variable of a loop as a linear form; interns its atom.
     LinearForm loop_variable(int loop);
 
 private:
+    // Lowest and highest value over the iterations of all loops, where that is known.
+    std::optional<std::pair<int64_t, int64_t>> range(const LinearForm &form) const;
+    LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
+    LinearForm narrowed(const Halide::Expr &e, Halide::Type type, bool saturating);
     LinearForm binary_non_linear(const LinearForm &a, const LinearForm &b, const Halide::Expr &rebuilt);
 
     Kernel &kernel_;

@@ -1,11 +1,10 @@
-// The matcher's 32-lane expressions.
+// The matcher's expressions over lanes.
 #include <bit>
-#include <sstream>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "codegen/matcher.h"
-#include "isa/error.h"
 
 namespace atalla::codegen {
 
@@ -14,6 +13,8 @@ using namespace Halide::Internal;
 
 namespace {
 
+constexpr int vector_lanes = 32;
+
 // The expression under float32 <-> bfloat16 widening that does not change a value.
 Expr strip_widening(const Expr &e) {
     const auto *cast = e.as<Cast>();
@@ -21,36 +22,86 @@ Expr strip_widening(const Expr &e) {
     return e;
 }
 
+// strict_add(a, b) as a + b, and so on: the machine is always strict.
+Expr without_strict(const Expr &e) {
+    const auto *call = e.as<Call>();
+    if (call == nullptr || !call->is_strict_float_intrinsic() || call->args.size() != 2) return e;
+    const Expr &a = call->args[0], &b = call->args[1];
+    if (call->is_intrinsic(Call::strict_add)) return Add::make(a, b);
+    if (call->is_intrinsic(Call::strict_sub)) return Sub::make(a, b);
+    if (call->is_intrinsic(Call::strict_mul)) return Mul::make(a, b);
+    if (call->is_intrinsic(Call::strict_div)) return Div::make(a, b);
+    if (call->is_intrinsic(Call::strict_min)) return Min::make(a, b);
+    if (call->is_intrinsic(Call::strict_max)) return Max::make(a, b);
+    if (call->is_intrinsic(Call::strict_lt)) return LT::make(a, b);
+    if (call->is_intrinsic(Call::strict_le)) return LE::make(a, b);
+    if (call->is_intrinsic(Call::strict_eq)) return EQ::make(a, b);
+    return e;
+}
+
+template <class... Nodes>
+bool is_one_of(const Expr &e) {
+    return ((e.as<Nodes>() != nullptr) || ...);
+}
+
+template <class... Nodes>
+std::pair<Expr, Expr> operands_of_one(const Expr &e) {
+    std::pair<Expr, Expr> operands;
+    const auto take = [&](const auto *node) {
+        if (node != nullptr) operands = {node->a, node->b};
+    };
+    (take(e.as<Nodes>()), ...);
+    return operands;
+}
+std::pair<Expr, Expr> operands_of(const Expr &e) { return operands_of_one<Add, Sub, Mul, Div, Min, Max>(e); }
+
 bool is_broadcast_row(const std::vector<int> &indices) {
-    if (indices.size() != 1024) return false;
+    if (indices.size() != vector_lanes * vector_lanes) return false;
     for (size_t i = 0; i < indices.size(); i++)
-        if (indices[i] != static_cast<int>(i % 32)) return false;
+        if (indices[i] != static_cast<int>(i % vector_lanes)) return false;
     return true;
 }
 
+float rounded(float value) { return static_cast<float>(bfloat16_t(value)); }
+
 }  // namespace
+
+// ---- emission
 
 void Matcher::forget_loads(int allocation) {
     const std::string prefix = fmt::format("ld {} ", allocation);
     for (auto it = numbered_.lower_bound(prefix); it != numbered_.end() && it->first.starts_with(prefix);) it = numbered_.erase(it);
 }
 
+// Value numbering: the same operation on the same registers in one straight line is the same value.
 Reg Matcher::emit(Op op, RegisterClass cls, const std::string &name) {
-    // Value numbering: the same operation on the same registers in one straight line is the same value.
     std::string key;
     if (op.opcode == Opcode::vreg_ld)
         key = fmt::format("ld {} {}", op.access->allocation, to_string(kernel_, op.access->row));
+    else if (op.value)
+        key = "value " + to_string(kernel_, *op.value);
     else
         key = fmt::format("{} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm);
-    const bool pure = op.opcode != Opcode::gemm_vv && !op.keeps_dst;
+    const bool pure = op.opcode != Opcode::gemm_vv;
     if (pure)
-        if (const auto it = numbered_.find(key); it != numbered_.end()) return it->second.reg;
+        if (const auto it = numbered_.find(key); it != numbered_.end()) return it->second;
     const Reg result = kernel_.new_register(cls, name);
     op.dst = result;
     op.source = source_;
     body_->push_back(op);
-    if (pure) numbered_[key] = Value::of_vector(result);
+    if (pure) numbered_[key] = result;
     return result;
+}
+
+// x - 0 = x for every x, -0 included.
+Reg Matcher::copy_vector(Reg from, Reg to) {
+    Op copy;
+    copy.opcode = Opcode::sub_vv;
+    copy.src = {from, zero_vector};
+    copy.dst = to;
+    copy.source = source_;
+    body_->push_back(copy);
+    return to;
 }
 
 Reg Matcher::constant_vector(float value) {
@@ -73,23 +124,33 @@ Reg Matcher::constant_vector(float value) {
     return it->second;
 }
 
-Reg Matcher::as_vector(const Value &value) {
+bool Matcher::is_bfloat(const Value &value) const {
     switch (value.kind) {
-    case Value::Vector: return value.reg;
+    case Value::Vector: return true;
+    case Value::Constant: return std::isnan(value.constant) || rounded(value.constant) == value.constant;
+    case Value::Splat: case Value::Dot: return value.rounded;
+    default: return false;
+    }
+}
+
+Reg Matcher::as_vector(const Value &value) {
+    if (value.kind == Value::Mask) throw Mismatch{"a comparison is used as a number"};
+    if (!is_bfloat(value)) throw Mismatch{"a float32 value is used as it is, but lanes hold bfloat16; round it in the algorithm"};
+    switch (value.kind) {
     case Value::Constant: return constant_vector(value.constant);
     case Value::Dot: return round_dot(value).reg;
     case Value::Splat: {
         Op op;
-        op.opcode = Opcode::add_vs;   // -0 + x = x for every x
+        op.opcode = Opcode::add_vs;   // -0 + x = x for every x, rounded
         op.src = {constant_vector(-0.0f), value.reg};
         return emit(op, RegisterClass::Vector, "splat");
     }
-    case Value::Mask: break;
+    default: return value.reg;
     }
-    throw Error("cannot generate code: a comparison is used as a number");
 }
 
-Value Matcher::round_dot(Value dot) {
+Value Matcher::round_dot(const Value &dot) {
+    if (dot.fill != fill_) throw Mismatch{"the weights of a dot product have changed before it is used"};
     Op op;
     op.opcode = Opcode::gemm_vv;
     // Where the array adds vs2, -0 leaves every sum as it is.
@@ -97,63 +158,88 @@ Value Matcher::round_dot(Value dot) {
     return Value::of_vector(emit(op, RegisterClass::Vector, "dot"));
 }
 
+// ---- loads
+
 LinearForm Matcher::pad_row(const Expr &index, int lanes, const std::string &what) {
     const Ramp *ramp = index.as<Ramp>();
-    if (lanes != 32 || ramp == nullptr) fail("'" + what + "' in the pads is accessed other than 32 lanes at a time", index);
+    if (lanes != vector_lanes || ramp == nullptr) fail("'" + what + "' in the pads is accessed other than 32 lanes at a time", index);
     if (!is_const_one(ramp->stride)) fail("lanes of '" + what + "' are not next to each other in the pads (a transpose is needed)", index);
     LinearForm row = scope_.linear(ramp->base);
-    if (!row.divide(32)) fail("an access to '" + what + "' does not start at a row of the pads", index);
+    if (!row.divide(vector_lanes)) fail("an access to '" + what + "' does not start at a row of the pads", index);
     return row;
 }
 
+Value Matcher::read_register(const Load *load, const RegisterArray &array) {
+    const Ramp *ramp = load->index.as<Ramp>();
+    const int width = load->type.lanes();
+    if (width != 1 && (ramp == nullptr || width != vector_lanes || !is_const_one(ramp->stride)))
+        fail("a register array is read other than one value or 32 neighbouring lanes at a time", Expr(load));
+    const LinearForm index = scope_.linear(width == 1 ? load->index : ramp->base);
+    if (!index.is_constant()) fail("a register array is indexed by a loop that was not unrolled", Expr(load));
+    if (array.width != 0 && width > array.width) fail("'" + array.name + "' in Register holds single values but is read as a vector", Expr(load));
+    const int64_t lane = array.width == 0 ? 0 : floor_mod(index.constant, array.width);
+    if (width != 1 && lane != 0) fail("lanes of two registers are read at once", Expr(load));
+    const auto found = array.elements.find(index.constant - lane);
+    if (found == array.elements.end()) fail("'" + array.name + "' is read before it is written", Expr(load));
+    const Value &value = found->second;
+    if (width == array.width || value.kind == Value::Constant || value.kind == Value::Splat || value.kind == Value::Sum) return value;
+    return lane_of(as_vector(value), lane);
+}
+
 Value Matcher::evaluate_load(const Load *load) {
-    if (const auto array = arrays_.find(load->name); array != arrays_.end()) {
-        const Ramp *ramp = load->index.as<Ramp>();
-        if (ramp == nullptr || ramp->lanes != 32 || !is_const_one(ramp->stride))
-            fail("a register array is read other than 32 lanes at a time", Expr(load));
-        const LinearForm index = scope_.linear(ramp->base);
-        if (!index.is_constant() || index.constant % 32 != 0) fail("a register array is indexed by a loop that was not unrolled", Expr(load));
-        const auto value = array->second.lanes.find(index.constant / 32);
-        if (value == array->second.lanes.end()) fail("'" + load->name + "' is read before it is written", Expr(load));
-        return value->second;
-    }
+    if (const auto array = arrays_.find(load->name); array != arrays_.end()) return read_register(load, array->second);
     const auto allocation = allocations_.find(load->name);
     if (allocation == allocations_.end())
         fail("computation reads '" + load->name + "' in memory; copy it to the pads first", Expr(load));
     Op op;
     op.opcode = Opcode::vreg_ld;
+    op.imm = vector_lanes - 1;
+    if (load->type.is_scalar()) {
+        LinearForm row = scope_.linear(load->index);
+        const int64_t lane = floor_mod(row.constant, vector_lanes);
+        row.constant -= lane;
+        if (!row.divide(vector_lanes))
+            fail("a single value of '" + load->name + "' is read from the pads in a lane that changes from iteration to iteration", Expr(load));
+        op.access = PadAccess{allocation->second, row, {}};
+        return lane_of(emit(op, RegisterClass::Vector, kernel_.allocations[allocation->second].name), lane);
+    }
     op.access = PadAccess{allocation->second, pad_row(load->index, load->type.lanes(), load->name), {}};
-    op.imm = 31;
     return Value::of_vector(emit(op, RegisterClass::Vector, kernel_.allocations[allocation->second].name));
 }
 
+// ---- products of matrices
+
 // vector_reduce_add(float32(row, 32 times) * float32(weights)): one row through the array.
-Value Matcher::evaluate_reduce(const VectorReduce *reduce) {
+Value Matcher::evaluate_product(const VectorReduce *reduce) {
     const auto *product = reduce->value.as<Mul>();
-    if (reduce->op != VectorReduce::Add || product == nullptr || reduce->value.type() != Float(32, 1024) || reduce->type.lanes() != 32)
+    if (reduce->op != VectorReduce::Add || product == nullptr || reduce->value.type() != Float(32, vector_lanes * vector_lanes) ||
+        reduce->type.lanes() != vector_lanes)
         fail("only a reduction of 32 x 32 products in float32 runs on the array", Expr(reduce));
     Expr row = product->a, weights = product->b;
-    auto weight_load = [&](const Expr &e) -> const Load * {
+    const auto weight_load = [&](const Expr &e) -> const Load * {
         const auto *load = strip_widening(e).as<Load>();
-        if (load == nullptr) return nullptr;
-        const auto array = arrays_.find(load->name);
-        return array != arrays_.end() && array->second.weights ? load : nullptr;
+        return load != nullptr && weight_names_.count(load->name) && arrays_.count(load->name) ? load : nullptr;
     };
     if (weight_load(weights) == nullptr) std::swap(row, weights);
     const Load *load = weight_load(weights);
     if (load == nullptr) fail("neither factor of the product is a weight tile (a Register Func of 32 x 32)", Expr(reduce));
     const auto *ramp = load->index.as<Ramp>();
     if (ramp == nullptr || !is_const_zero(ramp->base) || !is_const_one(ramp->stride)) fail("the weight tile is not read in order", Expr(reduce));
+    if (loaded_weights_ != load->name) fail("the weight buffer holds another tile here, or one that depends on the iteration", Expr(reduce));
     row = strip_widening(row);
     Expr lanes;
     if (const auto *shuffle = row.as<Shuffle>(); shuffle != nullptr && shuffle->vectors.size() == 1 && is_broadcast_row(shuffle->indices))
         lanes = shuffle->vectors[0];
-    else if (const auto *broadcast = row.as<Broadcast>(); broadcast != nullptr && broadcast->value.type().lanes() == 32)
+    else if (const auto *broadcast = row.as<Broadcast>(); broadcast != nullptr && broadcast->value.type().lanes() == vector_lanes)
         lanes = broadcast->value;
     else
         fail("the row of a matrix product is not one vector repeated", Expr(reduce));
-    return {Value::Dot, 0, as_vector(evaluate(strip_widening(lanes)))};
+    Value dot{Value::Dot, 0, as_vector(evaluate(strip_widening(lanes)))};
+    dot.fill = fill_;
+    return dot;
 }
+
+// ---- arithmetic and comparisons
 
 Value Matcher::binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes) {
     if (commutes && (a.kind == Value::Constant || a.kind == Value::Splat)) std::swap(a, b);
@@ -162,127 +248,173 @@ Value Matcher::binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes) {
     // Partial sums enter the array where the machine has the input.
     if (vv == Opcode::add_vv && kernel_.machine->sa.psum_in && kernel_.machine->timed() && optimize_ && a.kind != b.kind &&
         (a.kind == Value::Dot || b.kind == Value::Dot)) {
+        if (b.kind == Value::Dot) std::swap(a, b);
+        if (a.fill != fill_) throw Mismatch{"the weights of a dot product have changed before it is used"};
         op.opcode = Opcode::gemm_vv;
-        op.src = a.kind == Value::Dot ? std::array<Reg, 3>{a.reg, as_vector(b)} : std::array<Reg, 3>{b.reg, as_vector(a)};
+        op.src = {a.reg, as_vector(b)};
         return Value::of_vector(emit(op, RegisterClass::Vector, "dot"));
     }
     if (b.kind == Value::Constant || b.kind == Value::Splat) {
         op.opcode = vs;
         op.src = {as_vector(a), b.kind == Value::Splat ? b.reg : kernel_.constant(std::bit_cast<int32_t>(b.constant))};
-        return Value::of_vector(emit(op, RegisterClass::Vector, "t"));
-    }
-    op.opcode = vv;
-    op.src = {as_vector(a), as_vector(b)};
-    return Value::of_vector(emit(op, RegisterClass::Vector, "t"));
-}
-
-Value Matcher::compare(Opcode vv, Opcode vs, Opcode swapped_vs, Value a, Value b) {
-    Op op;
-    if (b.kind == Value::Constant || b.kind == Value::Splat) {
-        op.opcode = vs;
-        op.src = {as_vector(a), b.kind == Value::Splat ? b.reg : kernel_.constant(std::bit_cast<int32_t>(b.constant))};
-    } else if (a.kind == Value::Constant || a.kind == Value::Splat) {
-        op.opcode = swapped_vs;
-        op.src = {as_vector(b), a.kind == Value::Splat ? a.reg : kernel_.constant(std::bit_cast<int32_t>(a.constant))};
     } else {
         op.opcode = vv;
         op.src = {as_vector(a), as_vector(b)};
     }
-    return {Value::Mask, 0, emit(op, RegisterClass::Mask, "m")};
+    return Value::of_vector(emit(op, RegisterClass::Vector, "t"));
 }
 
-Value Matcher::evaluate_select(const Select *select) {
-    const Value condition = evaluate(select->condition);
-    if (condition.kind != Value::Mask) fail("a select's condition is not a comparison of lanes", Expr(select));
-    const Value on = evaluate(select->true_value), off = evaluate(select->false_value);
-    // Take the false value, then overwrite the lanes that are on. x - 0 = x for every x, -0 included.
-    Op copy;
-    copy.opcode = Opcode::sub_vv;
-    copy.src = {as_vector(off), zero_vector};
-    copy.dst = kernel_.vector("select");
-    copy.source = source_;
+// Division by a power of two is the multiplication by another; all else would round differently.
+Value Matcher::divide(const Expr &e, const Value &a, const Value &b) {
+    int exponent = 0;
+    const bool exact = b.kind == Value::Constant && std::isfinite(b.constant) && std::abs(std::frexp(b.constant, &exponent)) == 0.5f &&
+                       std::isnormal(1 / b.constant);
+    if (!exact) fail("the machine divides exactly by powers of two alone; multiply by atalla_rcp of the divisor", e);
+    return binary(Opcode::mul_vv, Opcode::mul_vs, a, Value::of_constant(1 / b.constant), true);
+}
+
+// Add, Sub, Mul, Div, Min and Max. In float32 the machine has only the sums of the array and of a row, which start at zero, and
+// operations on widened bfloat16 values whose result is rounded at once.
+Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
+    const auto [x, y] = operands_of(e);
+    const Value a = evaluate(x), b = evaluate(y);
+    if (e.type().element_of() != BFloat(16)) {
+        const auto is_sum = [](const Value &v) { return (v.kind == Value::Dot && !v.rounded) || v.kind == Value::Sum; };
+        const auto is_zero = [](const Value &v) { return v.kind == Value::Constant && v.constant == 0; };
+        if (e.as<Add>() != nullptr && is_sum(a) && is_zero(b)) return a;
+        if (e.as<Add>() != nullptr && is_zero(a) && is_sum(b)) return b;
+        if (is_sum(a) || is_sum(b)) fail("float32 sums exist only inside one 32-deep dot product or one row", e);
+        if (!rounded_next && !is_one_of<Min, Max>(e)) fail("the machine rounds every result to bfloat16; so must the algorithm", e);
+    }
+    if (!is_bfloat(a) || !is_bfloat(b)) fail("an operand is a float32 value, but lanes hold bfloat16; round it in the algorithm", e);
+    if (e.as<Add>() != nullptr) return binary(Opcode::add_vv, Opcode::add_vs, a, b, true);
+    if (e.as<Sub>() != nullptr) return binary(Opcode::sub_vv, Opcode::sub_vs, a, b, false);
+    if (e.as<Mul>() != nullptr) return binary(Opcode::mul_vv, Opcode::mul_vs, a, b, true);
+    if (e.as<Div>() != nullptr) return divide(e, a, b);
+    // As Halide has them on every host: the second operand unless the first is beyond it.
+    if (e.as<Max>() != nullptr) return choose(compare(Opcode::mgt_mvv, Opcode::mgt_mvs, Opcode::mlt_mvs, a, b), a, b);
+    return choose(compare(Opcode::mlt_mvv, Opcode::mlt_mvs, Opcode::mgt_mvs, a, b), a, b);
+}
+
+// Compares do not round a scalar operand.
+Value Matcher::compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b) {
+    const auto is_scalar = [](const Value &v) { return v.kind == Value::Constant || (v.kind == Value::Splat && !v.rounded); };
+    const auto scalar = [&](const Value &v) { return v.kind == Value::Splat ? v.reg : kernel_.constant(std::bit_cast<int32_t>(v.constant)); };
+    Op op;
+    if (is_scalar(b)) {
+        op.opcode = vs;
+        op.src = {as_vector(a), scalar(b)};
+    } else if (is_scalar(a)) {
+        op.opcode = swapped_vs;
+        op.src = {as_vector(b), scalar(a)};
+    } else {
+        op.opcode = vv;
+        op.src = {as_vector(a), as_vector(b)};
+    }
+    return Value::of_mask(emit(op, RegisterClass::Mask, "m"));
+}
+
+Value Matcher::comparison(const Expr &e) {
+    if (const auto *op = e.as<And>()) return combine_masks(Opcode::and_s, evaluate(op->a), evaluate(op->b));
+    if (const auto *op = e.as<Or>()) return combine_masks(Opcode::or_s, evaluate(op->a), evaluate(op->b));
+    if (const auto *op = e.as<Not>()) {
+        const Expr inner = without_strict(op->a);
+        if (const auto *eq = inner.as<EQ>(); eq != nullptr && eq->a.type().is_float()) return comparison(NE::make(eq->a, eq->b));
+        return invert_mask(evaluate(op->a));
+    }
+    // All the others in terms of these.
+    if (const auto *op = e.as<GT>()) return comparison(LT::make(op->b, op->a));
+    if (const auto *op = e.as<GE>()) return comparison(LE::make(op->b, op->a));
+    if (const auto *op = e.as<LT>()) {
+        if (!op->a.type().is_float()) return integer_comparison(e, e);
+        return compare(Opcode::mlt_mvv, Opcode::mlt_mvs, Opcode::mgt_mvs, evaluate(op->a), evaluate(op->b));
+    }
+    if (const auto *op = e.as<LE>()) {
+        if (!op->a.type().is_float()) return integer_comparison(LT::make(op->a, simplify(op->b + 1)), e);
+        return combine_masks(Opcode::or_s, comparison(LT::make(op->a, op->b)), comparison(EQ::make(op->a, op->b)));
+    }
+    const auto *eq = e.as<EQ>();
+    const auto *ne = e.as<NE>();
+    const Expr &a = eq != nullptr ? eq->a : ne->a, &b = eq != nullptr ? eq->b : ne->b;
+    if (!a.type().is_float()) fail("integers are compared for order only", e);
+    if (eq != nullptr) return compare(Opcode::meq_mvv, Opcode::meq_mvs, Opcode::meq_mvs, evaluate(a), evaluate(b));
+    return compare(Opcode::mneq_mvv, Opcode::mneq_mvs, Opcode::mneq_mvs, evaluate(a), evaluate(b));
+}
+
+// Takes the value for lanes that are off, then overwrites the lanes that are on.
+Value Matcher::choose(const Value &condition, const Value &on, const Value &off) {
+    if (condition.kind != Value::Mask) throw Mismatch{"a select's condition is not a comparison"};
+    const Reg on_lanes = as_vector(on), result = copy_vector(as_vector(off), kernel_.vector("select"));
     Op merge;
     merge.opcode = Opcode::sub_vv;
-    merge.src = {as_vector(on), zero_vector};
+    merge.src = {on_lanes, zero_vector};
     merge.mask = condition.reg;
     merge.keeps_dst = true;
-    merge.dst = copy.dst;
+    merge.dst = result;
     merge.source = source_;
-    body_->push_back(copy);
     body_->push_back(merge);
-    return Value::of_vector(copy.dst);
+    return Value::of_vector(result);
 }
 
+// ---- everything
+
 Value Matcher::evaluate_call(const Call *call) {
-    if (call->is_strict_float_intrinsic() && call->args.size() == 2) {
-        const Expr &a = call->args[0], &b = call->args[1];
-        if (call->is_intrinsic(Call::strict_add)) return evaluate(Add::make(a, b));
-        if (call->is_intrinsic(Call::strict_sub)) return evaluate(Sub::make(a, b));
-        if (call->is_intrinsic(Call::strict_mul)) return evaluate(Mul::make(a, b));
-        if (call->is_intrinsic(Call::strict_lt)) return evaluate(LT::make(a, b));
-        if (call->is_intrinsic(Call::strict_eq)) return evaluate(EQ::make(a, b));
-    }
     if (call->name == "atalla_exp" && call->args.size() == 1) {
         Op op;
         op.opcode = Opcode::expi_vi;
-        op.src = {as_vector(evaluate(strip_widening(call->args[0])))};
+        op.src = {as_vector(evaluate(call->args[0]))};
         return Value::of_vector(emit(op, RegisterClass::Vector, "exp"));
     }
+    if (call->name == "atalla_rcp" && call->args.size() == 1) return scalar_function(Opcode::rcp_bf, call);
+    if (call->name == "atalla_sqrt" && call->args.size() == 1) return scalar_function(Opcode::sqrt_bf, call);
     fail("the machine has no operation for '" + call->name + "'", Expr(call));
 }
 
-Value Matcher::evaluate(const Expr &e) {
+Value Matcher::evaluate_cast(const Cast *cast) {
+    const Type to = cast->type.element_of(), from = cast->value.type().element_of();
+    if (to == from || (to == Float(32) && from == BFloat(16)) || (to.is_bool() && from.is_bool())) return evaluate(cast->value);
+    if (to != BFloat(16) || from != Float(32)) fail("this conversion has no translation", Expr(cast));
+    const Expr inner = without_strict(cast->value);
+    Value value = is_one_of<Add, Sub, Mul, Div>(inner) ? arithmetic(inner, true) : evaluate(inner);
+    if (value.kind == Value::Mask) fail("a comparison is used as a number", Expr(cast));
+    if (value.kind == Value::Constant) value.constant = rounded(value.constant);
+    if (value.kind == Value::Sum) value.kind = Value::Vector;
+    value.rounded = true;
+    return value;
+}
+
+Value Matcher::evaluate(const Expr &original) {
+    const Expr e = without_strict(original);
     if (const auto *imm = e.as<FloatImm>()) return Value::of_constant(static_cast<float>(imm->value));
-    if (const auto *broadcast = e.as<Broadcast>()) return evaluate(broadcast->value);
     if (const auto *variable = e.as<Variable>()) {
-        const auto it = vector_lets_.find(variable->name);
-        if (it == vector_lets_.end()) fail("'" + variable->name + "' is not known", e);
-        return evaluate(it->second);
+        if (const auto it = named_.find(variable->name); it != named_.end()) return it->second;
+        if (const Expr condition = scope_.find_condition(variable->name); condition.defined()) return evaluate(condition);
+        fail("'" + variable->name + "' is not a value that lanes can hold", e);
     }
     if (const auto *let = e.as<Let>()) {
-        if (let->value.type().is_scalar() && let->value.type().is_int()) {
+        const Type type = let->value.type();
+        if (!type.is_float() && !type.is_bool()) {
+            if (!type.is_scalar()) return evaluate(substitute(let->name, let->value, let->body));
             scope_.bind(let->name, scope_.linear(let->value));
-            const Value result = evaluate(let->body);
-            scope_.unbind(let->name);
-            return result;
+        } else {
+            named_[let->name] = evaluate(let->value);
         }
-        vector_lets_[let->name] = let->value;
         const Value result = evaluate(let->body);
-        vector_lets_.erase(let->name);
+        scope_.unbind(let->name);
+        named_.erase(let->name);
         return result;
     }
-    if (const auto *cast = e.as<Cast>()) {
-        const Type to = cast->type.element_of(), from = cast->value.type().element_of();
-        if (to == from || from.is_uint() || (to == Float(32) && from == BFloat(16))) return evaluate(cast->value);
-        if (to == BFloat(16) && from == Float(32)) {
-            const Value value = evaluate(cast->value);
-            if (value.kind == Value::Constant) return Value::of_constant(static_cast<float>(bfloat16_t(value.constant)));
-            return value;   // lanes round where they are written; a dot product rounds when it leaves the array
-        }
-        fail("a conversion has no translation", e);
-    }
+    const int lanes = e.type().lanes();
+    if (lanes != 1 && lanes != vector_lanes) fail("an expression has neither 32 lanes nor one", e);
+    if (const auto *broadcast = e.as<Broadcast>()) return evaluate(broadcast->value);
+    if (const auto *cast = e.as<Cast>()) return evaluate_cast(cast);
     if (const auto *load = e.as<Load>()) return evaluate_load(load);
-    if (const auto *reduce = e.as<VectorReduce>()) return evaluate_reduce(reduce);
-    if (const auto *select = e.as<Select>()) return evaluate_select(select);
+    if (const auto *reduce = e.as<VectorReduce>()) return lanes == 1 ? reduce_lanes(reduce) : evaluate_product(reduce);
+    if (const auto *select = e.as<Select>())
+        return choose(evaluate(select->condition), evaluate(select->true_value), evaluate(select->false_value));
+    if (is_one_of<And, Or, Not, LT, LE, GT, GE, EQ, NE>(e)) return comparison(e);
+    if (is_one_of<Add, Sub, Mul, Div, Min, Max>(e)) return arithmetic(e, false);
     if (const auto *call = e.as<Call>()) return evaluate_call(call);
-    if (const auto *op = e.as<Add>()) {
-        const Value a = evaluate(op->a), b = evaluate(op->b);
-        if (e.type().element_of() == Float(32)) {
-            // The only float32 sum the machine has is the one inside the array, which starts at zero.
-            if (a.kind == Value::Dot && b.kind == Value::Constant && b.constant == 0) return a;
-            if (b.kind == Value::Dot && a.kind == Value::Constant && a.constant == 0) return b;
-            fail("float32 sums exist only inside one 32-deep dot product", e);
-        }
-        return binary(Opcode::add_vv, Opcode::add_vs, a, b, true);
-    }
-    if (const auto *op = e.as<Sub>()) return binary(Opcode::sub_vv, Opcode::sub_vs, evaluate(op->a), evaluate(op->b), false);
-    if (const auto *op = e.as<Mul>()) return binary(Opcode::mul_vv, Opcode::mul_vs, evaluate(op->a), evaluate(op->b), true);
-    if (const auto *op = e.as<LT>())
-        return compare(Opcode::mlt_mvv, Opcode::mlt_mvs, Opcode::mgt_mvs, evaluate(op->a), evaluate(op->b));
-    if (const auto *op = e.as<GT>())
-        return compare(Opcode::mgt_mvv, Opcode::mgt_mvs, Opcode::mlt_mvs, evaluate(op->a), evaluate(op->b));
-    if (const auto *op = e.as<EQ>())
-        return compare(Opcode::meq_mvv, Opcode::meq_mvs, Opcode::meq_mvs, evaluate(op->a), evaluate(op->b));
     fail("this expression has no translation", e);
 }
 

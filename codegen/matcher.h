@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <Halide.h>
@@ -16,83 +15,152 @@
 
 namespace atalla::codegen {
 
-// What a 32-lane expression evaluates to.
+// What an expression of 32 lanes or of one evaluates to; a single value is one that all lanes hold.
 struct Value {
     enum Kind {
         Constant,   // the same float in every lane
-        Vector,     // a vector register
+        Vector,     // a vector register: always bfloat16 values, whatever the type in the IR
         Splat,      // a scalar register (float32 pattern) in every lane
-        Dot,        // float32: a row (reg) times the weight buffer, not yet rounded
+        Dot,        // float32: a row (reg) times the weight buffer
+        Sum,        // float32, not yet rounded in the IR: the sum of a row's lanes; the vector register holds it rounded
         Mask        // a mask register
     };
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
+    // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it.
+    bool rounded = false;
+    int fill = 0;   // Dot: the filling of the weight buffer it means
+
+    bool names_vector() const { return kind == Vector || kind == Dot || kind == Sum; }
 
     static Value of_constant(float value) { return {Constant, value, {}}; }
     static Value of_vector(Reg r) { return {Vector, 0, r}; }
+    static Value of_mask(Reg r) { return {Mask, 0, r}; }
+    static Value of_scalar(Reg r) { return {Splat, 0, r}; }
+};
+
+// Thrown when the constant around a copied tile cannot be written once for all.
+struct FillInPlace {
+    std::string name;   // of the allocation
 };
 
 class Matcher {
 public:
-    Matcher(Kernel &kernel, const Halide::Internal::LoweredFunc &function, bool optimize);
+    // `fill_in_place`: allocations that are filled before each copy.
+    Matcher(Kernel &kernel, const Halide::Internal::LoweredFunc &function, bool optimize, std::set<std::string> fill_in_place);
     void run(const Halide::Internal::Stmt &body);
 
 private:
-    // A Halide allocation in Register: one variable per 32 lanes, or the weight buffer.
+    static constexpr int8_t not_copied = -1;
+
+    // A Halide allocation in Register: the weight buffer, or variables of 32 lanes or of one.
     struct RegisterArray {
         std::string name;
         Halide::Type type;
-        int64_t elements = 0;
         bool weights = false;
-        std::map<int64_t, Value> lanes;     // 32-lane group -> current value
+        int width = 0;                       // lanes of each variable, 0 before the first store
+        std::map<int64_t, Value> elements;   // first element of the variable -> current value
     };
+    using Homes = std::map<std::pair<std::string, int64_t>, Reg>;   // array and element -> the register it lives in
 
-    // statements
+    // statements (match.cpp)
     void visit(const Halide::Internal::Stmt &s);
-    void visit_loop(const Halide::Internal::For *loop);
-    void visit_store(const Halide::Internal::Store *store);
+    void dispatch(const Halide::Internal::Stmt &s);
+    void visit_let(const Halide::Internal::LetStmt *let);
     void visit_allocate(const Halide::Internal::Allocate *allocate);
+    void visit_branch(const Halide::Internal::IfThenElse *branch);
+    void visit_store(const Halide::Internal::Store *store);
+    void store_to_registers(const Halide::Internal::Store *store, RegisterArray &array);
+    int32_t source_of(const SourceLocation &location);
+
+    // loops and what they carry (match_loop.cpp)
+    void visit_loop(const Halide::Internal::For *loop);
     void unroll(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
     void counted_loop(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
+    struct Range {
+        int64_t first = 0, count = 0;   // values of a loop's variable
+    };
+    bool has_constant_bounds(const Halide::Internal::For *loop, const Range &range);
+    std::vector<Range> alike(const Halide::Internal::For *loop, const Range &all);
+    std::string unique_loop_name(const std::string &name) const;
     bool must_unroll(const Halide::Internal::For *loop) const;
-    bool fills_weights(const Halide::Internal::For *loop) const;
     bool worth_peeling(const Halide::Internal::For *loop) const;
+    Homes settle(const std::set<std::string> &arrays);
+    void keep_apart(const std::set<std::string> &arrays, const Homes &homes);
+    void carry(const Homes &homes, Body &body);
+
+    // the weight buffer (match_weights.cpp)
+    bool fills_weights(const Halide::Internal::For *loop) const;
+    void check_filling(const Halide::Internal::For *loop);
 
     // copies (match_copy.cpp)
     bool match_copy(const Halide::Internal::Stmt &s);
-    bool match_filled_copy(const Halide::Internal::Block *block);
+    bool match_first_iteration(const Halide::Internal::IfThenElse *branch);
 
-    // 32-lane expressions (match_vector.cpp)
+    // constants around copies (match_fill.cpp)
+    bool match_filled_copy(const Halide::Internal::Block *block);
+    std::optional<std::set<int64_t>> all_places(const LinearForm &form);
+    void note_rows(const Copy &copy, const std::set<int64_t> &filled);
+    [[noreturn]] void fill_in_place(int allocation) const;
+
+    // expressions (match_vector.cpp)
     Value evaluate(const Halide::Expr &e);
+    Value evaluate_cast(const Halide::Internal::Cast *cast);
     Value evaluate_load(const Halide::Internal::Load *load);
+    Value read_register(const Halide::Internal::Load *load, const RegisterArray &array);
     Value evaluate_call(const Halide::Internal::Call *call);
-    Value evaluate_reduce(const Halide::Internal::VectorReduce *reduce);
-    Value evaluate_select(const Halide::Internal::Select *select);
+    Value evaluate_product(const Halide::Internal::VectorReduce *reduce);
+    Value arithmetic(const Halide::Expr &e, bool rounded_next);
+    Value comparison(const Halide::Expr &e);
+    Value divide(const Halide::Expr &e, const Value &a, const Value &b);
     Value binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes);
-    Value compare(Opcode vv, Opcode vs, Opcode swapped_vs, Value a, Value b);
-    Value round_dot(Value dot);
+    Value compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b);
+    Value choose(const Value &condition, const Value &on, const Value &off);
+    Value round_dot(const Value &dot);
     Reg as_vector(const Value &value);
     Reg constant_vector(float value);
-    Reg emit(Op op, RegisterClass cls, const std::string &name);
+    bool is_bfloat(const Value &value) const;
     LinearForm pad_row(const Halide::Expr &index, int lanes, const std::string &what);
+
+    // single values and masks (match_scalar.cpp)
+    Value reduce_lanes(const Halide::Internal::VectorReduce *reduce);
+    Value scalar_function(Opcode opcode, const Halide::Internal::Call *call);
+    Reg as_scalar(const Value &value);
+    Value lane_of(Reg vector, int64_t lane);
+    Value integer_comparison(const Halide::Expr &less, const Halide::Expr &e);
+    Value first_lanes(const Halide::Expr &count);
+    Value constant_mask(uint32_t bits);
+    Value combine_masks(Opcode opcode, const Value &a, const Value &b);
+    Value invert_mask(const Value &mask);
+    Reg integer_value(const LinearForm &form);
+
+    // emission
+    Reg emit(Op op, RegisterClass cls, const std::string &name);
+    Reg copy_vector(Reg from, Reg to);
     void forget_loads(int allocation);
 
     [[noreturn]] void fail(const std::string &reason, const Halide::Expr &e) const;
     [[noreturn]] void fail(const std::string &reason, const Halide::Internal::Stmt &s) const;
 
-    // loop-carried register variables
-    void settle(const std::set<std::string> &arrays);
-    void carry(const std::map<std::pair<std::string, int64_t>, Reg> &homes, Body &body);
-
     Kernel &kernel_;
     bool optimize_;
     IndexScope scope_;
-    std::map<std::string, Halide::Expr> vector_lets_;
+    std::set<std::string> weight_names_;        // allocations that are read as a 32 x 32 weight tile
     std::map<std::string, RegisterArray> arrays_;
+    std::map<std::string, Value> named_;        // lets
     std::map<std::string, int> allocations_, tensors_;
-    std::map<std::string, Value> numbered_;     // value numbering inside a straight line
-    std::map<uint32_t, Reg> constant_vectors_;
+    std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
+    std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
+    std::set<std::string> filled_names_;        // allocations that a constant is stored to
+    std::set<std::string> fill_in_place_;
+    std::set<std::pair<int, int64_t>> filled_rows_;     // allocation and row, filled at the start of the kernel
+    std::map<int, std::vector<int8_t>> brought_;        // lanes of each row that copies bring, not_copied before the first
+    std::set<int> computed_;                            // allocations written by computation
+    int first_of_ = -1;                         // copies here run in the first iteration of this loop only
+    std::string loaded_weights_;                // which tile the weight buffer holds, empty: not known
+    int fill_ = 0;                              // counts fillings of the weight buffer
+    bool filling_ = false;
     Body *body_ = nullptr;
     Body entry_;                                // runs once, before everything
     int loop_ = -1;                             // innermost enclosing loop of the kernel

@@ -94,6 +94,11 @@ private:
     void note_ring(int allocation, const LinearForm &row) {
         Ring found;
         for (auto [atom, coefficient] : row.terms) {
+            // A loop that runs twice is its own slot number.
+            const Atom &slot_atom = kernel_.atoms[atom];
+            const int64_t rows = kernel_.allocations[allocation].rows;
+            if (slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows)
+                found = {atom, slot_atom.loop, coefficient, true, {}};
             const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
             if (mod == nullptr || mod->a.as<Halide::Internal::Variable>() == nullptr) continue;
             const auto *count = mod->b.as<Halide::Internal::IntImm>();
@@ -109,6 +114,7 @@ private:
         for (const Node &node : body) {
             if (node.op && node.op->access && depth > 0) note_ring(node.op->access->allocation, node.op->access->row);
             if (node.copy) note_ring(node.copy->allocation, node.copy->pad_row);
+            if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
             if (node.loop) find_rings(node.loop->body, depth + 1);
         }
     }
@@ -381,7 +387,7 @@ private:
         const size_t hot_at = hot ? last_loop : rest.size();
         Body head, tail, hot_body;
         for (size_t i = 0; i < rest.size(); i++) (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
-        const bool rotate = hot && !stores.empty() && store_at > hot_at && !tail.empty() && can_rotate(tail);
+        const bool rotate = hot && !stores.empty() && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
 
         Body body;
         const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
@@ -426,9 +432,15 @@ private:
         chain_.pop_back();
     }
 
-    // Operations that read and write nothing that depends on the loops can run an iteration later.
-    static bool can_rotate(const Body &tail) {
-        return std::all_of(tail.begin(), tail.end(), [](const Node &n) { return n.op && (!n.op->access || n.op->access->row.is_constant()); });
+    // Operations can run at the start of the next iteration if nothing before them there changes what they use: no array, whose
+    // weights may be other ones by then, and only rows of slots that change with this loop.
+    bool can_rotate(const Body &tail, int loop) {
+        return std::all_of(tail.begin(), tail.end(), [&](const Node &n) {
+            if (!n.op || info(n.op->opcode).unit == Unit::Array) return false;
+            if (!n.op->access) return true;
+            const Ring *ring = ring_of(n.op->access->allocation);
+            return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
+        });
     }
     static void append_ops(const Body &ops, Body &out) {
         for (const Node &n : ops) out.push_back(*n.op);
@@ -562,7 +574,8 @@ private:
         Body one;
         issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
-        if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) && hot.extent * hot.body[at_node].loop->extent >= c.run.count &&
+        if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) &&
+            hot.extent * (hot.body[at_node].loop->extent - 1) >= c.run.count &&   // one iteration is for a result
             one.size() <= most_side_operations) {
             hot.body[at_node].loop->body.push_back(side(left, one));
             return;

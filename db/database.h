@@ -21,14 +21,14 @@ struct StoredTrial {
     TrialKey key;
     Trial trial;
     Verification verification = Verification::Unverified;
-    std::string differs;       // what the verification found, if it differs
-    std::string run;           // TuningRun::id of the run that made it
-    int64_t when = 0;          // milliseconds since 1970, UTC
+    std::string differs;  // what the verification found, if it differs
+    std::string run;      // TuningRun::id of the run that made it
+    int64_t when = 0;     // milliseconds since 1970, UTC
 };
 
 // One call of the tuner.
 struct TuningRun {
-    std::string id;            // 16 random hex digits
+    std::string id;  // 16 random hex digits
     TrialKey key;
     std::string host;
     std::string strategy;
@@ -41,10 +41,10 @@ struct TuningRun {
 
 // Which rows a command means; an empty member admits everything.
 struct TrialFilter {
-    std::string op;            // exact
-    std::string workload;      // exact
-    std::string machine;       // name or fingerprint
-    std::string compiler;      // fingerprint
+    std::string op;        // exact
+    std::string workload;  // exact
+    std::string machine;   // name or fingerprint
+    std::string compiler;  // fingerprint
     std::optional<Trial::Status> status;
 };
 
@@ -53,24 +53,24 @@ struct KeySummary {
     TrialKey key;
     std::string machine_name;
     int64_t trials = 0, ok = 0, verified = 0;
-    int64_t best_cycles = 0;                  // of all Ok trials that do not differ, 0: none
-    std::optional<StoredTrial> winner;        // fastest verified
-    int64_t bound_cycles = 0;                 // of the latest run that knew it, 0: unknown
-    bool unfinished = false;                  // its latest run was interrupted, or neither finished nor failed
+    int64_t best_cycles = 0;            // of all Ok trials that do not differ, 0: none
+    std::optional<StoredTrial> winner;  // fastest verified
+    int64_t bound_cycles = 0;           // of the latest run that knew it, 0: unknown
+    bool unfinished = false;            // its latest run was interrupted, or neither finished nor failed
 };
 
 struct DatabaseStats {
     int64_t version = 0;
     int64_t machines = 0, compilers = 0, workloads = 0, runs = 0, trials = 0, winners = 0;
     int64_t ok = 0, failed = 0, refused = 0, timed_out = 0, differs = 0;
-    int64_t bytes = 0;                        // of the file, without the write-ahead log
+    int64_t bytes = 0;  // of the file, without the write-ahead log
     double seconds_lower = 0, seconds_simulate = 0;
 };
 
 struct MergeReport {
-    int64_t read = 0;       // trials in the source
-    int64_t added = 0;      // new here
-    int64_t changed = 0;    // known here, but the source knew better (a verification, an Ok for a timeout)
+    int64_t read = 0;     // trials in the source
+    int64_t added = 0;    // new here
+    int64_t changed = 0;  // known here, but the source knew better (a verification, an Ok for a timeout)
     // Both sides were Ok with different cycles. Simulation is exact, so the fingerprints fail to tell two things apart;
     // the slower measurement is kept.
     std::vector<std::string> conflicts;
@@ -85,8 +85,7 @@ public:
     // Opens the file; ReadWrite creates it (and its folders) and brings an older one to the current version. Error if it
     // is on a network file system, not a database, another program's, damaged, newer than this program, or cannot be
     // opened. A read-only open needs the current version.
-    explicit Database(const std::filesystem::path &file, Access access = Access::ReadWrite,
-                      int busy_milliseconds = 60'000);
+    explicit Database(const std::filesystem::path &file, Access access = Access::ReadWrite, int busy_milliseconds = 60'000);
     ~Database();
     Database(Database &&) noexcept;
     Database &operator=(Database &&) noexcept;
@@ -96,7 +95,7 @@ public:
     // Runs. begin_run fills in id, host, started and outcome if they are empty, and returns the id.
     std::string begin_run(const TuningRun &run);
     void end_run(const std::string &id, const std::string &outcome);
-    std::vector<TuningRun> runs_of(const TrialKey &key) const;   // by start, then id
+    std::vector<TuningRun> runs_of(const TrialKey &key) const;  // by start, then id
 
     // Gives a machine fingerprint the name that listings show.
     void name_machine(const std::string &fingerprint, const std::string &name);

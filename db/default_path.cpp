@@ -27,8 +27,9 @@ std::filesystem::path default_database_path() {
     if (const std::filesystem::path home = environment("HOME"); home.is_absolute()) {
         return home / ".local" / "share" / below;
     }
-    throw Error("no place for the tuning database: neither ATALLA_DB nor XDG_DATA_HOME nor HOME is set; name a file "
-                "with --db");
+    throw Error(
+        "no place for the tuning database: neither ATALLA_DB nor XDG_DATA_HOME nor HOME is set; name a file "
+        "with --db");
 }
 
 }  // namespace atalla

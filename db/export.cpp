@@ -24,12 +24,13 @@ json workload_json(const std::string &text) {
     }
 }
 
-std::string workload_text(const json &workload) {
-    return workload.is_object() ? workload.dump() : workload.get<std::string>();
-}
+std::string workload_text(const json &workload) { return workload.is_object() ? workload.dump() : workload.get<std::string>(); }
 
 json key_json(const char *kind, const TrialKey &key) {
-    return {{"kind", kind}, {"op", key.op}, {"workload", workload_json(key.workload)}, {"machine", key.machine},
+    return {{"kind", kind},
+            {"op", key.op},
+            {"workload", workload_json(key.workload)},
+            {"machine", key.machine},
             {"compiler", key.compiler}};
 }
 
@@ -38,11 +39,31 @@ TrialKey parse_key(const json &line) {
             line.at("compiler").get<std::string>()};
 }
 
+// The library converts any number to any type, and a large float to an integer without a check.
+int64_t integer(const json &line, const char *name) {
+    const json &value = line.at(name);
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
+        throw Error(fmt::format("'{}' is {}, not a 64-bit integer", name, value.dump()));
+    }
+    return value.get<int64_t>();
+}
+
+uint64_t natural(const json &line, const char *name) {
+    const json &value = line.at(name);
+    if (!value.is_number_unsigned()) {
+        throw Error(fmt::format("'{}' is {}, not a natural number of 64 bits", name, value.dump()));
+    }
+    return value.get<uint64_t>();
+}
+
 const char *verification_name(Verification verification) {
     switch (verification) {
-        case Verification::Verified: return "verified";
-        case Verification::Differs: return "differs";
-        case Verification::Unverified: break;
+        case Verification::Verified:
+            return "verified";
+        case Verification::Differs:
+            return "differs";
+        case Verification::Unverified:
+            break;
     }
     return "unverified";
 }
@@ -61,7 +82,10 @@ StoredTrial parse_trial(const json &line) {
     stored.key = parse_key(line);
     stored.trial.point = line.at("point").get<Point>();
     stored.trial.status = parse_status(line.at("status").get<std::string>());
-    stored.trial.cycles = line.at("cycles").get<int64_t>();
+    stored.trial.cycles = integer(line, "cycles");
+    if (stored.trial.status == Trial::Ok && stored.trial.cycles <= 0) {
+        throw Error(fmt::format("a trial that is ok took {} cycles", stored.trial.cycles));
+    }
     stored.trial.reason = line.at("reason").get<std::string>();
     stored.trial.counters = line.at("counters");
     if (!stored.trial.counters.is_null() && !stored.trial.counters.is_object()) {
@@ -72,7 +96,7 @@ StoredTrial parse_trial(const json &line) {
     stored.verification = parse_verification(line.at("verification").get<std::string>());
     stored.differs = line.at("differs").get<std::string>();
     stored.run = line.at("run").get<std::string>();
-    stored.when = line.at("when").get<int64_t>();
+    stored.when = integer(line, "when");
     return stored;
 }
 
@@ -82,19 +106,17 @@ TuningRun parse_run(const json &line) {
     run.id = line.at("id").get<std::string>();
     run.host = line.at("host").get<std::string>();
     run.strategy = line.at("strategy").get<std::string>();
-    run.seed = line.at("seed").get<uint64_t>();
-    run.bound_cycles = line.at("bound_cycles").get<int64_t>();
-    run.started = line.at("started").get<int64_t>();
-    run.ended = line.at("ended").get<int64_t>();
+    run.seed = natural(line, "seed");
+    run.bound_cycles = integer(line, "bound_cycles");
+    run.started = integer(line, "started");
+    run.ended = integer(line, "ended");
     run.outcome = line.at("outcome").get<std::string>();
     return run;
 }
 
 }  // namespace
 
-std::string export_header() {
-    return json{{"kind", "header"}, {"format", format_name}, {"version", format_version}}.dump();
-}
+std::string export_header() { return json{{"kind", "header"}, {"format", format_name}, {"version", format_version}}.dump(); }
 
 std::string export_line(const MachineName &machine) {
     return json{{"kind", "machine"}, {"fingerprint", machine.fingerprint}, {"name", machine.name}}.dump();
@@ -102,8 +124,13 @@ std::string export_line(const MachineName &machine) {
 
 std::string export_line(const TuningRun &run) {
     json line = key_json("run", run.key);
-    line.update({{"id", run.id}, {"host", run.host}, {"strategy", run.strategy}, {"seed", run.seed},
-                 {"bound_cycles", run.bound_cycles}, {"started", run.started}, {"ended", run.ended},
+    line.update({{"id", run.id},
+                 {"host", run.host},
+                 {"strategy", run.strategy},
+                 {"seed", run.seed},
+                 {"bound_cycles", run.bound_cycles},
+                 {"started", run.started},
+                 {"ended", run.ended},
                  {"outcome", run.outcome}});
     return line.dump();
 }
@@ -111,11 +138,17 @@ std::string export_line(const TuningRun &run) {
 json trial_json(const StoredTrial &stored) {
     const Trial &trial = stored.trial;
     json line = key_json("trial", stored.key);
-    line.update({{"point", trial.point}, {"status", status_name(trial.status)}, {"cycles", trial.cycles},
-                 {"reason", trial.reason}, {"counters", trial.counters}, {"seconds_lower", trial.seconds_lower},
+    line.update({{"point", trial.point},
+                 {"status", status_name(trial.status)},
+                 {"cycles", trial.cycles},
+                 {"reason", trial.reason},
+                 {"counters", trial.counters},
+                 {"seconds_lower", trial.seconds_lower},
                  {"seconds_simulate", trial.seconds_simulate},
-                 {"verification", verification_name(stored.verification)}, {"differs", stored.differs},
-                 {"run", stored.run}, {"when", stored.when}});
+                 {"verification", verification_name(stored.verification)},
+                 {"differs", stored.differs},
+                 {"run", stored.run},
+                 {"when", stored.when}});
     return line;
 }
 

@@ -9,10 +9,14 @@ namespace {
 
 int preference(Trial::Status status) {
     switch (status) {
-        case Trial::Ok: return 0;
-        case Trial::Refused: return 1;
-        case Trial::Failed: return 2;
-        case Trial::TimedOut: return 3;
+        case Trial::Ok:
+            return 0;
+        case Trial::Refused:
+            return 1;
+        case Trial::Failed:
+            return 2;
+        case Trial::TimedOut:
+            return 3;
     }
     return 4;
 }
@@ -25,9 +29,7 @@ auto order(const StoredTrial &stored) {
 }
 
 // The text of the smaller one decides between two that differ.
-auto certainty(const StoredTrial &stored) {
-    return std::make_pair(static_cast<int>(stored.verification), stored.differs);
-}
+auto certainty(const StoredTrial &stored) { return std::make_pair(static_cast<int>(stored.verification), stored.differs); }
 
 auto order(const TuningRun &run) {
     return std::make_tuple(-run.ended, run.outcome, run.key, run.host, run.strategy, run.seed, run.bound_cycles, run.started);

@@ -1,9 +1,9 @@
 #include "db/local_disk.h"
 
-#include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <sys/vfs.h>
+#include <algorithm>
+#include <array>
 
 #include "isa/error.h"
 
@@ -27,8 +27,10 @@ void require_local_disk(const std::filesystem::path &folder) {
     struct statfs information {};
     const bool known = statfs(folder.c_str(), &information) == 0;
     if (known && is_network_file_system(static_cast<uint32_t>(information.f_type))) {
-        throw Error(fmt::format("{} is on a network file system, where the database would be corrupted sooner or later; keep "
-                                "it on a local disk and exchange rows with export and merge", folder.string()));
+        throw Error(
+            fmt::format("{} is on a network file system, where the database would be corrupted sooner or later; keep "
+                        "it on a local disk and exchange rows with export and merge",
+                        folder.string()));
     }
 }
 

@@ -1,7 +1,7 @@
 #include "db/rows.h"
 
-#include <cmath>
 #include <fmt/format.h>
+#include <cmath>
 
 #include "db/bounded_json.h"
 #include "db/join.h"
@@ -114,8 +114,7 @@ TuningRun read_run(const sqlite::Statement &row) {
 }
 
 RowWriter::RowWriter(sqlite::Connection &connection)
-    : connection_(connection),
-      add_workload_(connection, "INSERT OR IGNORE INTO workload(op, description) VALUES (?1, ?2)"),
+    : add_workload_(connection, "INSERT OR IGNORE INTO workload(op, description) VALUES (?1, ?2)"),
       add_machine_(connection, "INSERT OR IGNORE INTO machine(fingerprint) VALUES (?1)"),
       add_compiler_(connection, "INSERT OR IGNORE INTO compiler(fingerprint) VALUES (?1)"),
       find_workload_(connection, "SELECT id FROM workload WHERE op = ?1 AND description = ?2"),
@@ -137,7 +136,7 @@ RowWriter::Ids RowWriter::ids(const TrialKey &key) {
             find.step();
         }
         const int64_t result = find.integer(0);
-        find.bind(values...);   // rewinds: an open cursor would keep the transaction from ending
+        find.bind(values...);  // rewinds: an open cursor would keep the transaction from ending
         return result;
     };
     return {id(add_workload_, find_workload_, key.op, key.workload), id(add_machine_, find_machine_, key.machine),
@@ -154,8 +153,7 @@ Stored RowWriter::store(const StoredTrial &trial, std::string *conflict) {
         const StoredTrial known = read_trial(find_trial_);
         if (conflict && in_conflict(known, row)) {
             *conflict = fmt::format("{} {} at {} on machine {}: {} and {} cycles", key.op, key.workload,
-                                    row.trial.point.assignments(), key.machine,
-                                    std::min(known.trial.cycles, row.trial.cycles),
+                                    row.trial.point.assignments(), key.machine, std::min(known.trial.cycles, row.trial.cycles),
                                     std::max(known.trial.cycles, row.trial.cycles));
         }
         row = join(known, row);
@@ -165,8 +163,8 @@ Stored RowWriter::store(const StoredTrial &trial, std::string *conflict) {
     if (outcome != Stored::Unchanged) {
         const Ids id = ids(key);
         write_trial_.run(id.workload, id.machine, id.compiler, point, status_name(row.trial.status), row.trial.cycles,
-                         row.trial.reason, row.trial.counters.dump(), row.trial.seconds_lower,
-                         row.trial.seconds_simulate, row.verification, row.differs, row.run, row.when);
+                         row.trial.reason, row.trial.counters.dump(), row.trial.seconds_lower, row.trial.seconds_simulate,
+                         row.verification, row.differs, row.run, row.when);
     }
     return outcome;
 }

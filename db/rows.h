@@ -37,10 +37,11 @@ public:
     void name_machine(const std::string &fingerprint, const std::string &name);
 
 private:
-    struct Ids { int64_t workload, machine, compiler; };
+    struct Ids {
+        int64_t workload, machine, compiler;
+    };
     Ids ids(const TrialKey &key);
 
-    sqlite::Connection &connection_;
     sqlite::Statement add_workload_, add_machine_, add_compiler_, find_workload_, find_machine_, find_compiler_;
     sqlite::Statement find_trial_, write_trial_, find_run_, write_run_, name_machine_;
 };

@@ -1,9 +1,9 @@
 #include "db/schema.h"
 
-#include <chrono>
 #include <fmt/format.h>
-#include <optional>
 #include <sqlite3.h>
+#include <chrono>
+#include <optional>
 #include <thread>
 
 #include "isa/error.h"
@@ -17,6 +17,9 @@ CREATE TABLE meta(
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES
+    ('content', 'tuning trials of atalla-tune; docs/database.md describes the tables'),
+    ('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'));
 
 CREATE TABLE machine(
     id INTEGER PRIMARY KEY,
@@ -112,8 +115,10 @@ int64_t checked_version(sqlite::Connection &connection, int64_t latest) {
         throw Error(fmt::format("{} is not a tuning database but the database of another program", name));
     }
     if (version > latest) {
-        throw Error(fmt::format("the database {} has version {}, written by a newer atalla-tune; this one knows versions up "
-                                "to {}: update it, or use another file", name, version, latest));
+        throw Error(
+            fmt::format("the database {} has version {}, written by a newer atalla-tune; this one knows versions up "
+                        "to {}: update it, or use another file",
+                        name, version, latest));
     }
     return version;
 }

@@ -1,11 +1,11 @@
 #include "db/sqlite.h"
 
-#include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <unistd.h>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
 
 #include "isa/error.h"
 
@@ -88,17 +88,25 @@ void Connection::fail(int code) const {
     switch (code & 0xff) {
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
-            throw Error(fmt::format("the database {} is locked: another process has been writing to it for too long; wait "
-                                    "for it to end, or use a file of its own for each process and merge them", name));
+            throw Error(
+                fmt::format("the database {} is locked: another process has been writing to it for too long; wait "
+                            "for it to end, or use a file of its own for each process and merge them",
+                            name));
         case SQLITE_READONLY:
-            throw Error(fmt::format("the database {} cannot be written: it was opened for reading only, or its file or "
-                                    "folder is write-protected", name));
+            throw Error(
+                fmt::format("the database {} cannot be written: it was opened for reading only, or its file or "
+                            "folder is write-protected",
+                            name));
         case SQLITE_FULL:
-            throw Error(fmt::format("no space left to write the database {}; everything recorded before is kept: free some "
-                                    "space and run the same command again", name));
+            throw Error(
+                fmt::format("no space left to write the database {}; everything recorded before is kept: free some "
+                            "space and run the same command again",
+                            name));
         case SQLITE_CORRUPT:
-            throw Error(fmt::format("the database {} is damaged ({}); move it away and merge your exports into a new one, "
-                                    "or save what can be read with: sqlite3 {} .recover", name, detail, name));
+            throw Error(
+                fmt::format("the database {} is damaged ({}); move it away and merge your exports into a new one, "
+                            "or save what can be read with: sqlite3 {} .recover",
+                            name, detail, name));
         case SQLITE_NOTADB:
             throw Error(fmt::format("{} is not a tuning database: the file is not in SQLite's format", name));
         case SQLITE_CANTOPEN:
@@ -106,8 +114,10 @@ void Connection::fail(int code) const {
         case SQLITE_IOERR:
             // A limit on file sizes, a quota or a full disk below the log's index do not come as SQLITE_FULL.
             if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_FSYNC) {
-                throw Error(fmt::format("writing the database {} failed: the disk is full, over a limit, or broken; everything "
-                                        "recorded before is kept: free some space and run the same command again", name));
+                throw Error(
+                    fmt::format("writing the database {} failed: the disk is full, over a limit, or broken; everything "
+                                "recorded before is kept: free some space and run the same command again",
+                                name));
             }
             throw Error(fmt::format("reading or writing the database {} failed: {}", name, system_detail));
         default:
@@ -128,8 +138,8 @@ void Statement::reset(size_t parameters) {
     sqlite3_reset(handle_);
     const int expected = sqlite3_bind_parameter_count(handle_);
     if (parameters != static_cast<size_t>(expected)) {
-        throw Error(fmt::format("a statement with {} parameters was given {} values: {}", expected, parameters,
-                                sqlite3_sql(handle_)));
+        throw Error(
+            fmt::format("a statement with {} parameters was given {} values: {}", expected, parameters, sqlite3_sql(handle_)));
     }
 }
 
@@ -157,8 +167,8 @@ void Statement::bind_integer(int index, int64_t value) { sqlite3_bind_int64(hand
 void Statement::bind_real(int index, double value) { sqlite3_bind_double(handle_, index, value); }
 
 void Statement::bind_text(int index, std::string_view value) {
-    const int code = sqlite3_bind_text64(handle_, index, value.data() ? value.data() : "", value.size(), SQLITE_TRANSIENT,
-                                         SQLITE_UTF8);
+    const int code =
+        sqlite3_bind_text64(handle_, index, value.data() ? value.data() : "", value.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
     if (code != SQLITE_OK) {
         connection_.fail(code);
     }

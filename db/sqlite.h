@@ -30,7 +30,7 @@ public:
     std::optional<int64_t> integer(const std::string &sql);
     std::optional<std::string> text(const std::string &sql);
 
-    int64_t changes() const;   // rows changed by the last statement
+    int64_t changes() const;  // rows changed by the last statement
     bool in_transaction() const;
     const std::filesystem::path &file() const { return file_; }
     sqlite3 *handle() const { return handle_; }

@@ -1,7 +1,7 @@
 #include "db/trial.h"
 
-#include <array>
 #include <fmt/format.h>
+#include <array>
 
 #include "isa/error.h"
 

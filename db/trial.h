@@ -20,11 +20,11 @@ struct Trial {
 
     Point point;
     Status status = Failed;
-    int64_t cycles = 0;             // if Ok
-    std::string reason;             // if not Ok
-    nlohmann::json counters;        // the simulator's, an object; null if there are none
-    double seconds_lower = 0;       // host time for lowering and code generation
-    double seconds_simulate = 0;    // host time for the simulation
+    int64_t cycles = 0;           // if Ok
+    std::string reason;           // if not Ok
+    nlohmann::json counters;      // the simulator's, an object; null if there are none
+    double seconds_lower = 0;     // host time for lowering and code generation
+    double seconds_simulate = 0;  // host time for the simulation
 };
 
 // "ok", "failed", "refused", "timed-out": the names in the database and on the command line.
@@ -35,10 +35,10 @@ Trial::Status parse_status(std::string_view name);
 // What identifies the conditions under which trials are comparable. Every member is part of every look-up, so a row of
 // another machine or another compiler can never be served.
 struct TrialKey {
-    std::string op;         // "aten::addmm"
-    std::string workload;   // canonical JSON text: shapes, types, fused epilogue
-    std::string machine;    // Machine::fingerprint()
-    std::string compiler;   // fingerprint of everything that decides which program a point becomes
+    std::string op;        // "aten::addmm"
+    std::string workload;  // canonical JSON text: shapes, types, fused epilogue
+    std::string machine;   // Machine::fingerprint()
+    std::string compiler;  // fingerprint of everything that decides which program a point becomes
     bool operator==(const TrialKey &) const = default;
     auto operator<=>(const TrialKey &) const = default;
 };

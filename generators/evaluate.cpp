@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "generators/source_digest.h"
 #include "isa/error.h"
@@ -63,12 +64,12 @@ double ulp_of(double magnitude) {
 }
 
 std::string index_text(const TensorSpec &tensor, int64_t at) {
-    std::string text;
+    std::vector<int64_t> index;
     for (int64_t extent : tensor.extents) {
-        text = std::to_string(at % extent) + (text.empty() ? "" : ", ") + text;
+        index.insert(index.begin(), at % extent);
         at /= extent;
     }
-    return text;
+    return fmt::format("{}", fmt::join(index, ", "));
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
     E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows);
     if (many_blocks) E.hoist_storage_root().ring_buffer(2);
     if (shape.bias) {
-        bs.compute_at(out, no).bound_extent(n, lanes).vectorize(n, lanes);
+        bs.compute_at(out, no).bound_extent(n, lanes);
+        if (!n_tail) bs.vectorize(n, lanes);
         if (col_slots == 2) bs.hoist_storage_root().ring_buffer(2);
         in_pads({bs});
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "generators/gemm.h"
@@ -126,13 +127,13 @@ public:
     std::string help() const override { return "C[m,n] = relu(alpha A[m,k] B + bias + beta D); --op gemm --shape 512x512x512 --bias"; }
 
     std::vector<WorkloadArgument> arguments() const override {
-        return {{"m", "rows of A and C"},
-                {"n", "columns of C"},
-                {"k", "elements that a product sums over"},
+        return {{"m", "rows of A and C", false, true},
+                {"n", "columns of C", false, true},
+                {"k", "elements that a product sums over", false, true},
                 {"b-layout", "how B is stored: nk, as a linear layer's weight, or kn"},
-                {"bias", "add a vector of n to each row", true},
+                {"bias", "add a vector of n to each row", true, true},
                 {"relu", "replace what is below zero by zero", true},
-                {"addend", "add a matrix D of m x n", true},
+                {"addend", "add a matrix D of m x n", true, true},
                 {"alpha", "factor of the product"},
                 {"beta", "factor of the addend"}};
     }
@@ -211,9 +212,7 @@ public:
 
 private:
     static std::string text_of(const std::vector<int64_t> &shape) {
-        std::string text;
-        for (int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
-        return text.empty() ? "a single element" : text;
+        return shape.empty() ? "a single element" : fmt::format("{}", fmt::join(shape, "x"));
     }
 
     static void read_epilogue(Arguments &arguments, GemmShape &shape) {

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t lanes = 32;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
-constexpr int64_t most_rows = 512;
+constexpr int64_t most_rows = 512, most_unrolled_rows = 16;
 
 int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
@@ -55,14 +55,19 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
 }
 
 Space gemm_space(const GemmShape &shape, const Machine &machine) {
+    // Straight-line code goes round all pads, so that the pad of each of its accesses is known.
+    const int64_t round = machine.pad.count;
+    std::vector<int64_t> weight_unrolls, row_unrolls = {1};
+    for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
+    for (int64_t unroll = round; unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     Space space;
     space.parameter("rows", "rows of A that one load of the weights serves", row_values(shape, machine))
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
-        .choice("row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
+        .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
         .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
-        .parameter("weight_unroll", "weight vectors loaded in straight-line code", {1, 2, 4, 8, 16, 32})
-        .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", {1, 2, 4, 8});
+        .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
+        .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
     space.constraint("registers", {"rows", "sums_in_registers"}, "The sums of a block and the vectors on their way fit the register file.",
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["rows"] <= limit;
@@ -70,8 +75,11 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     space.constraint("pads", {"rows", "sums_in_registers", "m_outer", "b_resident"}, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
-                     "Unrolling divides the rows of a block; with the sums in registers every row is unrolled anyway.", [](const Point &point) {
-                         return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["rows"] % point["row_unroll"] == 0;
+                     "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
+                     [=](const Point &point) {
+                         const int64_t rows = point["rows"], unroll = point["row_unroll"];
+                         if (point["sums_in_registers"] || rows < round) return unroll == 1;
+                         return unroll >= round && rows % unroll == 0;
                      });
     const bool one_block = shape.n <= lanes;
     space.constraint("resident", {"b_resident"}, "B is one block of columns, so keeping it is no choice.",
@@ -80,9 +88,10 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 }
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
-    Point point = {{"rows", std::min<int64_t>(shape.m, 4 * machine.pad.count)}, {"sums_in_registers", 0}, {"m_outer", 1}, {"row_major", 0},
-                   {"b_resident", 0}, {"weight_unroll", 1}, {"row_unroll", 1}};
-    while (point["rows"] > 1 && gemm_pad_rows(shape, machine, point) > machine.pad.count * machine.pad_rows()) point.set("rows", point["rows"] / 2);
+    const int64_t round = machine.pad.count, rows = std::min(shape.m, 4 * round);
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_resident", 0}, {"weight_unroll", round}, {"row_unroll", 1}};
+    while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", std::max(round, point["rows"] / 2));
+    if (point["rows"] % round == 0) point.set("row_unroll", round);
     return point;
 }
 
@@ -92,7 +101,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? ", all of B kept in the pads" : "";
-    text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["row_major"] ? "along k" : "along the rows");
+    text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     return text;
 }
 

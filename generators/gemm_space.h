@@ -10,7 +10,7 @@
 namespace atalla {
 
 Space gemm_space(const GemmShape &shape, const Machine &machine);
-// A point that fits wherever any does: few rows, sums in the pads, nothing unrolled.
+// A point that fits wherever any does: few rows, sums in the pads, little unrolled.
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine);
 // Rows of all pads together that the buffers of a point take.
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point);

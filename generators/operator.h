@@ -65,6 +65,7 @@ struct WorkloadArgument {
     std::string name;   // "m", "bias", "b-layout"
     std::string help;
     bool flag = false;  // given or not; its value is then "true" or "false"
+    bool size = false;  // follows from the tensors where there are some
 };
 using WorkloadArguments = std::map<std::string, std::string>;
 

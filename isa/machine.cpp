@@ -38,6 +38,8 @@ Json parse_file(const fs::path &file) {
         return json;
     } catch (const nlohmann::json::parse_error &error) {
         fail(file, fmt::format("not valid JSON near byte {}", error.byte));
+    } catch (const nlohmann::json::out_of_range &) {
+        fail(file, "not valid JSON: it holds a number that is too large");
     }
 }
 
@@ -50,7 +52,8 @@ std::string text_field(const fs::path &file, const Json &object, const std::stri
     return found->get<std::string>();
 }
 
-void check_known_keys(const fs::path &file, const Json &object, const std::string &where, const std::vector<std::string> &known) {
+void check_known_keys(const fs::path &file, const Json &object, const std::string &where,
+                      const std::vector<std::string> &known) {
     for (const auto &[key, value] : object.items()) {
         if (std::ranges::find(known, key) == known.end()) {
             const std::string nearest = nearest_name(key, known);
@@ -109,7 +112,8 @@ MachineFile read_file(const fs::path &file, int depth) {
     const bool inherits = json.contains("based_on");
     if (inherits) {
         const std::string base = text_field(file, json, "", "based_on");
-        if (base.find('/') != std::string::npos) fail(file, fmt::format("\"based_on\" is \"{}\", but it must be a name, not a path", base));
+        if (base.find('/') != std::string::npos)
+            fail(file, fmt::format("\"based_on\" is \"{}\", but it must be a name, not a path", base));
         const fs::path base_file = file.parent_path() / (base + ".json");
         if (!fs::exists(base_file)) {
             fail(file, fmt::format("it is based on \"{}\", but there is no {} beside it", base, base_file.filename().string()));

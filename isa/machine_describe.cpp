@@ -49,8 +49,10 @@ Confidence of a value, in order of trust:
         const MachineParameter &parameter = parameters[index];
         if (entry.group() != group) {
             group = entry.group();
-            page += fmt::format("\n## {}\n\n| parameter | value | unit | possible | class | meaning | source |\n"
-                                "|---|---|---|---|---|---|---|\n", group);
+            page += fmt::format(
+                "\n## {}\n\n| parameter | value | unit | possible | class | meaning | source |\n"
+                "|---|---|---|---|---|---|---|\n",
+                group);
         }
         page += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", parameter.key, value_text(entry, parameter.value),
                             parameter.unit, possible_text(entry), parameter.confidence, parameter.meaning, parameter.source);

@@ -17,13 +17,15 @@ constexpr int64_t most_cycles = 4096;
 constexpr int64_t most_entries = 4096;
 
 // One row of the table; the key is the member's name as it is written in struct Machine.
-#define ATALLA_PARAMETER(member_, unit_, low_, high_)                                                      \
-    ParameterEntry {                                                                                       \
-        #member_, unit_, low_, high_, std::is_same_v<decltype(Machine{}.member_), bool>,                   \
-            [](const Machine &machine) -> int64_t { return machine.member_; },                             \
-            [](Machine &machine, int64_t value) { machine.member_ = static_cast<decltype(machine.member_)>(value); } \
+// clang-format off
+#define ATALLA_PARAMETER(name, unit, low, high)                                                     \
+    ParameterEntry {                                                                                \
+        #name, unit, low, high, std::is_same_v<decltype(Machine{}.name), bool>,                     \
+        [](const Machine &machine) -> int64_t { return machine.name; },                             \
+        [](Machine &machine, int64_t value) { machine.name = static_cast<decltype(machine.name)>(value); } \
     }
-#define ATALLA_FLAG(member_) ATALLA_PARAMETER(member_, "true or false", 0, 1)
+#define ATALLA_FLAG(name) ATALLA_PARAMETER(name, "true or false", 0, 1)
+// clang-format on
 
 const std::array table = {
     ATALLA_PARAMETER(core.clock, "MHz", 1, 10000),

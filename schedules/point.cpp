@@ -1,8 +1,8 @@
 #include "schedules/point.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -136,8 +136,8 @@ void from_json(const nlohmann::json &json, Point &point) {
     point = Point();
     for (const auto &[name, value] : json.items()) {
         check_name(name);
-        const bool fits = value.is_number_integer() &&
-                          (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
+        const bool fits =
+            value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
         if (!fits) {
             throw Error(fmt::format("the parameter '{}' of a point is {}, not a 64-bit integer", name, value.dump()));
         }

@@ -1,8 +1,8 @@
 #include "schedules/space.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -124,8 +124,7 @@ std::vector<std::vector<int64_t>> directions(const Parameter &parameter, int64_t
         }
         return others;
     }
-    return {std::vector<int64_t>(std::make_reverse_iterator(at), values.rend()),
-            std::vector<int64_t>(at + 1, values.end())};
+    return {std::vector<int64_t>(std::make_reverse_iterator(at), values.rend()), std::vector<int64_t>(at + 1, values.end())};
 }
 
 }  // namespace
@@ -159,8 +158,8 @@ void check_space(const Space &space) {
     std::set<std::string> names;
     for (const Parameter &parameter : space.parameters) {
         if (!is_parameter_name(parameter.name)) {
-            throw Error(fmt::format("'{}' is not the name of a parameter: letters, digits, '_' and '.' make one",
-                                    parameter.name));
+            throw Error(
+                fmt::format("'{}' is not the name of a parameter: letters, digits, '_' and '.' make one", parameter.name));
         }
         if (!names.insert(parameter.name).second) {
             throw Error(fmt::format("the schedule space has two parameters '{}'", parameter.name));
@@ -177,8 +176,8 @@ void check_space(const Space &space) {
     }
     for (const Constraint &constraint : space.constraints) {
         if (constraint.parameters.empty() || !constraint.holds) {
-            throw Error(fmt::format("the constraint '{}' needs a predicate and the parameters that it is about",
-                                    constraint.name));
+            throw Error(
+                fmt::format("the constraint '{}' needs a predicate and the parameters that it is about", constraint.name));
         }
         for (const std::string &name : constraint.parameters) {
             if (!names.contains(name)) {
@@ -239,7 +238,7 @@ std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random)
     for (size_t draw = 0; draw < 16 * n && points.size() < n; draw++) {
         take(*sample(space, random));
     }
-    for (const Point &point : first) {   // only where a random descent keeps ending at the same points
+    for (const Point &point : first) {  // only where a random descent keeps ending at the same points
         take(point);
     }
     return points;
@@ -299,8 +298,7 @@ std::string violation(const Space &space, const Point &point) {
         }
         const int64_t value = point[parameter.name];
         if (std::find(parameter.values.begin(), parameter.values.end(), value) == parameter.values.end()) {
-            return fmt::format("{} = {} is not one of the values {}", parameter.name, value,
-                               fmt::join(parameter.values, ", "));
+            return fmt::format("{} = {} is not one of the values {}", parameter.name, value, fmt::join(parameter.values, ", "));
         }
     }
     const std::vector<std::string> names = names_of(space);
@@ -346,15 +344,14 @@ std::string describe(const Space &space) {
     std::string text = "parameters:\n";
     for (size_t i = 0; i < values.size(); i++) {
         const Parameter &parameter = space.parameters[i];
-        text += fmt::format("  {:<{}}  {:<{}}  {}{}\n", parameter.name, name_width, values[i], value_width,
-                            parameter.meaning, parameter.choice ? " (a choice)" : "");
+        text += fmt::format("  {:<{}}  {:<{}}  {}{}\n", parameter.name, name_width, values[i], value_width, parameter.meaning,
+                            parameter.choice ? " (a choice)" : "");
     }
     if (!space.constraints.empty()) {
         text += "constraints:\n";
     }
     for (const Constraint &constraint : space.constraints) {
-        text += fmt::format("  {} ({}): {}\n", constraint.name, fmt::join(constraint.parameters, ", "),
-                            constraint.protects);
+        text += fmt::format("  {} ({}): {}\n", constraint.name, fmt::join(constraint.parameters, ", "), constraint.protects);
     }
     return text;
 }

@@ -14,8 +14,8 @@ namespace atalla {
 
 struct Parameter {
     std::string name;
-    std::string meaning;           // one phrase with the unit: "rows of the output tile, in elements"
-    std::vector<int64_t> values;   // the candidates, each once, in the order in which neighbours are taken
+    std::string meaning;          // one phrase with the unit: "rows of the output tile, in elements"
+    std::vector<int64_t> values;  // the candidates, each once, in the order in which neighbours are taken
     // A choice has no order (a loop order, a buffering scheme): every other value is a neighbour of each.
     bool choice = false;
 };
@@ -25,7 +25,7 @@ struct Parameter {
 struct Constraint {
     std::string name;
     std::vector<std::string> parameters;
-    std::string protects;          // a sentence: "The tiles of one step fit the pad they are loaded to."
+    std::string protects;  // a sentence: "The tiles of one step fit the pad they are loaded to."
     std::function<bool(const Point &)> holds;
 };
 

@@ -14,7 +14,9 @@ namespace atalla {
 namespace {
 
 // Python's width counts the sign, so a negative key has seven digits.
-std::string key_text(int64_t key) { return key < 0 ? fmt::format("-{:07X}", -key) : fmt::format("{:08X}", key); }
+std::string key_text(int64_t key) {
+    return key < 0 ? fmt::format("-{:07X}", 0 - static_cast<uint64_t>(key)) : fmt::format("{:08X}", key);
+}
 
 class Reader {
 public:

@@ -53,10 +53,18 @@ std::string state_of(const atalla::KeySummary &key) {
 }
 
 json summary_json(const atalla::KeySummary &key) {
-    json result = {{"op", key.key.op}, {"workload", key.key.workload}, {"machine", key.key.machine},
-                   {"machine_name", key.machine_name}, {"compiler", key.key.compiler}, {"trials", key.trials},
-                   {"ok", key.ok}, {"verified", key.verified}, {"best_cycles", key.best_cycles},
-                   {"bound_cycles", key.bound_cycles}, {"unfinished", key.unfinished}, {"winner", nullptr}};
+    json result = {{"op", key.key.op},
+                   {"workload", key.key.workload},
+                   {"machine", key.key.machine},
+                   {"machine_name", key.machine_name},
+                   {"compiler", key.key.compiler},
+                   {"trials", key.trials},
+                   {"ok", key.ok},
+                   {"verified", key.verified},
+                   {"best_cycles", key.best_cycles},
+                   {"bound_cycles", key.bound_cycles},
+                   {"unfinished", key.unfinished},
+                   {"winner", nullptr}};
     if (key.winner) {
         result["winner"] = {{"point", key.winner->trial.point}, {"cycles", key.winner->trial.cycles}};
     }
@@ -109,9 +117,8 @@ void show(const Options &options) {
     of_any_status.status.reset();
     for (const atalla::KeySummary &key : database.list(of_any_status)) {
         std::vector<atalla::StoredTrial> trials = fastest_first(database, key.key);
-        std::erase_if(trials, [&](const auto &stored) {
-            return options.filter.status && stored.trial.status != *options.filter.status;
-        });
+        std::erase_if(
+            trials, [&](const auto &stored) { return options.filter.status && stored.trial.status != *options.filter.status; });
         if (trials.empty()) {
             continue;
         }
@@ -195,7 +202,10 @@ void merge(const Options &options) {
     json all = json::array();
     for (const std::string &source : options.sources) {
         const atalla::MergeReport report = merge_one(database, source);
-        all.push_back({{"source", source}, {"read", report.read}, {"added", report.added}, {"changed", report.changed},
+        all.push_back({{"source", source},
+                       {"read", report.read},
+                       {"added", report.added},
+                       {"changed", report.changed},
                        {"conflicts", report.conflicts}});
         if (options.as_json) {
             continue;
@@ -213,11 +223,12 @@ void merge(const Options &options) {
 
 void prune(const Options &options) {
     const atalla::TrialFilter &filter = options.filter;
-    const bool chosen = !filter.op.empty() || !filter.workload.empty() || !filter.machine.empty() ||
-                        !filter.compiler.empty() || filter.status;
+    const bool chosen =
+        !filter.op.empty() || !filter.workload.empty() || !filter.machine.empty() || !filter.compiler.empty() || filter.status;
     if (!chosen && !options.everything) {
-        throw atalla::Error("prune needs at least one of --op, --workload, --machine, --compiler, --status; to delete "
-                            "everything, say --all");
+        throw atalla::Error(
+            "prune needs at least one of --op, --workload, --machine, --compiler, --status; to delete "
+            "everything, say --all");
     }
     Database database = open_existing(options.database);
     const int64_t trials = options.dry_run ? static_cast<int64_t>(database.select(filter).size()) : database.prune(filter);
@@ -232,25 +243,50 @@ void stats(const Options &options) {
     const atalla::DatabaseStats stats = database.stats();
     const std::string integrity = database.integrity();
     if (options.as_json) {
-        print({{"file", options.database.string()}, {"version", stats.version}, {"integrity", integrity},
-               {"bytes", stats.bytes}, {"machines", stats.machines}, {"compilers", stats.compilers},
-               {"workloads", stats.workloads}, {"runs", stats.runs}, {"trials", stats.trials}, {"winners", stats.winners},
-               {"ok", stats.ok}, {"failed", stats.failed}, {"refused", stats.refused}, {"timed_out", stats.timed_out},
-               {"differs", stats.differs}, {"seconds_lower", stats.seconds_lower},
+        print({{"file", options.database.string()},
+               {"version", stats.version},
+               {"integrity", integrity},
+               {"bytes", stats.bytes},
+               {"machines", stats.machines},
+               {"compilers", stats.compilers},
+               {"workloads", stats.workloads},
+               {"runs", stats.runs},
+               {"trials", stats.trials},
+               {"winners", stats.winners},
+               {"ok", stats.ok},
+               {"failed", stats.failed},
+               {"refused", stats.refused},
+               {"timed_out", stats.timed_out},
+               {"differs", stats.differs},
+               {"seconds_lower", stats.seconds_lower},
                {"seconds_simulate", stats.seconds_simulate}});
     } else {
         std::cout << fmt::format("{}: version {}, {} bytes, integrity {}\n", options.database.string(), stats.version,
                                  stats.bytes, integrity)
                   << fmt::format("{} workloads, {} machines, {} compilers, {} runs\n", stats.workloads, stats.machines,
                                  stats.compilers, stats.runs)
-                  << fmt::format("{} trials: {} ok, {} failed, {} refused, {} timed out, {} with wrong results\n",
-                                 stats.trials, stats.ok, stats.failed, stats.refused, stats.timed_out, stats.differs)
+                  << fmt::format("{} trials: {} ok, {} failed, {} refused, {} timed out, {} with wrong results\n", stats.trials,
+                                 stats.ok, stats.failed, stats.refused, stats.timed_out, stats.differs)
                   << fmt::format("{} verified winners; {:.0f} s of lowering and {:.0f} s of simulation kept\n", stats.winners,
                                  stats.seconds_lower, stats.seconds_simulate);
     }
     if (integrity != "ok") {
         throw atalla::Error(fmt::format("the database {} is damaged", options.database.string()));
     }
+}
+
+// Simulating again needs the compiler, which atalla-tune has; this tool builds and starts without it.
+void verify(const Options &options, const std::vector<std::string> &arguments) {
+    const std::filesystem::path tune = std::filesystem::read_symlink("/proc/self/exe").replace_filename("atalla-tune");
+    std::vector<std::string> command = {tune.string(), "--verify-db", "--db", options.database.string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    std::vector<char *> argv;
+    for (std::string &word : command) {
+        argv.push_back(word.data());
+    }
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    throw atalla::Error(fmt::format("cannot start {}, which verifies a database: build it beside this program", tune.string()));
 }
 
 CLI::App *add_command(CLI::App &app, const std::string &name, const std::string &help, Options &options) {
@@ -275,19 +311,20 @@ void add_filter(CLI::App &command, Options &options, bool with_status) {
 int main(int argc, char **argv) {
     CLI::App app("Looks into the tuning database, exchanges its rows and tidies it; docs/database.md describes it.",
                  "atalla-db");
-    app.footer("Examples:\n"
-               "  atalla-db list --machine ax01\n"
-               "  atalla-db show --op aten::addmm --top 5\n"
-               "  atalla-db export -o trials.jsonl\n"
-               "  atalla-db --db team.db merge mine.db trials.jsonl\n"
-               "  atalla-db prune --status timed-out");
+    app.footer(
+        "Examples:\n"
+        "  atalla-db list --machine ax01\n"
+        "  atalla-db show --op aten::addmm --top 5\n"
+        "  atalla-db export -o trials.jsonl\n"
+        "  atalla-db --db team.db merge mine.db trials.jsonl\n"
+        "  atalla-db prune --status timed-out");
     Options options;
     app.add_option("--db", options.database,
                    "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.require_subcommand(1);
 
-    CLI::App *list_command = add_command(app, "list", "What has been tuned, with the best cycles and the share of the bound",
-                                         options);
+    CLI::App *list_command =
+        add_command(app, "list", "What has been tuned, with the best cycles and the share of the bound", options);
     add_filter(*list_command, options, false);
     CLI::App *show_command = add_command(app, "show", "The trials of each workload, fastest first", options);
     add_filter(*show_command, options, true);
@@ -302,8 +339,12 @@ int main(int argc, char **argv) {
     add_filter(*prune_command, options, true);
     prune_command->add_flag("--all", options.everything, "Delete everything");
     prune_command->add_flag("--dry-run", options.dry_run, "Only count");
-    CLI::App *stats_command = add_command(app, "stats", "Totals, and a check of the file; exit status 1 if it is damaged",
-                                          options);
+    CLI::App *verify_command = app.add_subcommand("verify", "Simulates the trials again and compares exactly; "
+                                                            "options: --machine, --sample N, --winners, --json");
+    verify_command->allow_extras();
+    verify_command->prefix_command();
+    CLI::App *stats_command =
+        add_command(app, "stats", "Totals, and a check of the file; exit status 1 if it is damaged", options);
 
     return atalla::run_tool(app, argc, argv, [&] {
         if (options.database.empty()) {
@@ -322,6 +363,8 @@ int main(int argc, char **argv) {
             merge(options);
         } else if (*prune_command) {
             prune(options);
+        } else if (*verify_command) {
+            verify(options, verify_command->remaining());
         } else if (*stats_command) {
             stats(options);
         }

@@ -26,7 +26,6 @@ public:
 
     // From which cycle on a master has a beat to launch; `never` while it has none or may not.
     void set_next_launch(int master, Cycle from) { next_launch_[master] = from; }
-    Cycle next_launch(int master) const { return next_launch_[master]; }
 
     // Calls launch(master) for each launch of this cycle; it must set the master's next launch to a later cycle.
     template <class Launch>

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
-#include <vector>
 
 namespace atalla::timing {
 
@@ -21,38 +21,40 @@ constexpr Cycle long_ago = std::numeric_limits<Cycle>::min() / 4;
 template <class T>
 class Queue {
 public:
-    explicit Queue(size_t capacity = 16) : storage_(std::bit_ceil(capacity)) {}
+    explicit Queue(size_t capacity = 16) : mask_(std::bit_ceil(capacity) - 1), storage_(std::make_unique<T[]>(mask_ + 1)) {}
 
     bool empty() const { return size_ == 0; }
     size_t size() const { return size_; }
     T &front() { return storage_[head_]; }
     const T &front() const { return storage_[head_]; }
     // The element `offset` places behind the front.
-    const T &operator[](size_t offset) const { return storage_[(head_ + offset) & (storage_.size() - 1)]; }
+    const T &operator[](size_t offset) const { return storage_[(head_ + offset) & mask_]; }
 
     void push(const T &value) {
-        if (size_ == storage_.size()) [[unlikely]] {
+        if (size_ > mask_) [[unlikely]] {
             grow();
         }
-        storage_[(head_ + size_) & (storage_.size() - 1)] = value;
+        storage_[(head_ + size_) & mask_] = value;
         size_++;
     }
     void pop() {
-        head_ = (head_ + 1) & (storage_.size() - 1);
+        head_ = (head_ + 1) & mask_;
         size_--;
     }
 
 private:
     void grow() {
-        std::vector<T> larger(storage_.size() * 2);
+        auto larger = std::make_unique<T[]>(2 * size_);
         for (size_t offset = 0; offset < size_; offset++) {
             larger[offset] = (*this)[offset];
         }
         storage_ = std::move(larger);
+        mask_ = 2 * size_ - 1;
         head_ = 0;
     }
 
-    std::vector<T> storage_;
+    size_t mask_;
+    std::unique_ptr<T[]> storage_;
     size_t head_ = 0, size_ = 0;
 };
 

@@ -41,9 +41,9 @@ private:
     // The access that misses; there is at most one.
     struct Miss {
         Cycle issued;
-        Cycle least;          // what the miss adds at least
+        Cycle least;  // what the miss adds at least
         bool is_store;
-        int64_t reads_left;   // beats that have not arrived
+        int64_t reads_left;  // beats that have not arrived
     };
 
     int find(const Set &set, int64_t line) const;

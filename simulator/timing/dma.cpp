@@ -45,7 +45,8 @@ void Dma::start(const Transfer &transfer, Cycle now) {
 
 // Sets the launch cursor to the first beat of `launch_row`.
 void Dma::begin_row(Engine &engine) const {
-    const RowBeats beats = row_beats(engine.transfer.tile, static_cast<uint32_t>(engine.launch_row), static_cast<uint32_t>(timing_.beat));
+    const RowBeats beats =
+        row_beats(engine.transfer.tile, static_cast<uint32_t>(engine.launch_row), static_cast<uint32_t>(timing_.beat));
     engine.launch_address = beats.first;
     engine.launch_last = beats.last;
 }

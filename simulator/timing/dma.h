@@ -15,8 +15,8 @@ namespace atalla::timing {
 struct Transfer {
     DmaTile tile;
     bool is_load = false;
-    RegisterId base = no_register;   // rs1, busy to the end
-    int32_t packet = -1;             // index in the program
+    RegisterId base = no_register;  // rs1, busy to the end
+    int32_t packet = -1;            // index in the program
     uint64_t order = 0;
 };
 
@@ -53,14 +53,14 @@ private:
         Transfer transfer;
         Cycle free_at = 0;
         Cycle present_at = never;
-        int next_present = 0;        // row
-        int rows_started = 0;        // by the pad
-        Cycle accepted = long_ago;   // the row before
+        int next_present = 0;       // row
+        int rows_started = 0;       // by the pad
+        Cycle accepted = long_ago;  // the row before
         // The next beat to launch: its row and address, and the last of the row.
         int launch_row = 0;
         uint32_t launch_address = 0, launch_last = 0;
-        int64_t outstanding = 0;     // beats launched and not completed
-        std::array<int, 32> beats_left{};      // load: beats of a row that have not arrived
+        int64_t outstanding = 0;           // beats launched and not completed
+        std::array<int, 32> beats_left{};  // load: beats of a row that have not arrived
         // Load: a row may be presented to the pad from here on. Store: its beats may be launched from here on.
         std::array<Cycle, 32> row_ready_at{};
         int rows() const { return static_cast<int>(transfer.tile.rows); }

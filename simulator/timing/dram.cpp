@@ -107,8 +107,8 @@ void Dram::close_all_banks() {
     with_hits_ = 0;
 }
 
-// Rule 37. A row opens if the oldest beat of a bank misses and either nothing hits or the cap is reached, so the oldest beat that
-// misses is always the oldest of all. Whether that holds can change only when a beat comes or is served.
+// Rule 37. A row opens if the oldest beat of a bank misses and either nothing hits or the cap is reached, so the oldest beat
+// that misses is always the oldest of all. Whether that holds can change only when a beat comes or is served.
 void Dram::row_commands(Cycle now) {
     for (uint64_t left = check_rows_; left != 0; left &= left - 1) {
         const int index = std::countr_zero(left);

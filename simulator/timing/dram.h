@@ -37,11 +37,11 @@ private:
         int previous, next;  // in the queue of the bank, -1: none
     };
     struct Bank {
-        int64_t open_row = -1;        // -1: closed
-        Cycle ready_at = 0;           // in preparation before
-        int64_t served = 0;           // column commands since the row opened
+        int64_t open_row = -1;  // -1: closed
+        Cycle ready_at = 0;     // in preparation before
+        int64_t served = 0;     // column commands since the row opened
         int oldest = -1, youngest = -1;
-        int hits[2] = {0, 0};         // queued reads and writes of the open row
+        int hits[2] = {0, 0};  // queued reads and writes of the open row
         int oldest_hit[2] = {-1, -1};
         int group = 0;
         bool has_hits() const { return hits[0] + hits[1] > 0; }

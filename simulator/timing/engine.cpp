@@ -83,7 +83,8 @@ void Engine::run_to_halt() {
         }
         const Cycle event = std::min(issue_wake_, next_event());
         if (event == never) {
-            throw Error(fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
+            throw Error(
+                fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
         }
         const Cycle next = next_cycle(event);
         count_stall(next - now_ - 1);

@@ -47,8 +47,7 @@ private:
     void read_transfers();
     bool structure_accepts();
     void issue();
-    void check_hazards() const;
-    uint32_t scalar_address(const TimedOperation &operation) const;
+    uint32_t check_operation(const TimedOperation &operation) const;
     void issue_operation(const TimedOperation &operation, uint32_t address, const Transfer *&transfer);
     void go_on(const PacketOutcome &outcome);
     int32_t packet_at(int64_t address);
@@ -79,7 +78,7 @@ private:
     Gate gate_ = Gate::LookUp;
     Cycle look_up_at_ = 0, banks_open_at_ = 0;
     Stall stall_ = Stall::Fetch;
-    Cycle issue_wake_ = 0;   // the earliest cycle in which the wait or its cause may change, as far as issue knows
+    Cycle issue_wake_ = 0;  // the earliest cycle in which the wait or its cause may change, as far as issue knows
     bool halted_ = false;
     Cycle halt_cycle_ = 0;
     // The transfers that the waiting packet starts.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <vector>
 
 #include "isa/machine.h"
 #include "simulator/timing/bus.h"

@@ -9,10 +9,6 @@ namespace {
 uint64_t row_begin(const DmaTile &tile, uint64_t row) { return tile.address + 2 * row * tile.pitch; }
 uint64_t tile_end(const DmaTile &tile) { return row_begin(tile, tile.rows - 1) + 2 * uint64_t{tile.columns}; }
 
-bool covers_row(const Transfer &transfer, uint32_t row) {
-    return row >= transfer.tile.pad_row && row < transfer.tile.pad_row + transfer.tile.rows;
-}
-
 const char *transfer_mnemonic(const Transfer &transfer) { return transfer.is_load ? "scpad.ld" : "scpad.st"; }
 
 }  // namespace
@@ -61,10 +57,11 @@ std::string Hazards::transfer_name(const Transfer &transfer, Cycle now) const {
 }
 
 void Hazards::refuse_overtaking(uint32_t pad, const PadRequest &late, const PadRequest &early, Cycle now) const {
-    throw PacketRefusal{late.packet, {"51", fmt::format("its {} of row {} of pad {} starts in cycle {}, while the older {} by {} "
-                                                        "still waits; leave the pad more time or use another row",
-                                                        late.write ? "write" : "read", late.row, pad, now,
-                                                        early.write ? "write" : "read", packet_name(early.packet))}};
+    throw PacketRefusal{late.packet,
+                        {"51", fmt::format("its {} of row {} of pad {} starts in cycle {}, while the older {} by {} "
+                                           "still waits; leave the pad more time or use another row",
+                                           late.write ? "write" : "read", late.row, pad, now, early.write ? "write" : "read",
+                                           packet_name(early.packet))}};
 }
 
 // The first transfer in flight, or else of the packet itself, with which there is a conflict.
@@ -84,24 +81,17 @@ const Transfer *Hazards::find_transfer(std::span<const Transfer> own, Cycle now,
     return nullptr;
 }
 
-void Hazards::check_vector_access(const Instruction &access, uint32_t row, std::span<const Transfer> own, Cycle now) const {
-    const bool is_store = access.op == Opcode::vreg_st;
-    const Transfer *transfer = find_transfer(own, now, [&](const Transfer &other) {
-        return other.tile.pad == access.aux && covers_row(other, row) && (is_store || other.is_load);
-    });
-    if (transfer != nullptr) [[unlikely]] {
-        refuse("53", fmt::format("{} {} row {} of pad {}, which belongs to {}; wait for the transfer by its rs1",
-                                 info(access.op).mnemonic, is_store ? "writes" : "reads", row, access.aux,
-                                 transfer_name(*transfer, now)));
-    }
+void Hazards::refuse_vector_access(const Instruction &access, uint32_t row, const Transfer &transfer, Cycle now) const {
+    refuse("53", fmt::format("{} {} row {} of pad {}, which belongs to {}; wait for the transfer by its rs1",
+                             info(access.op).mnemonic, access.op == Opcode::vreg_st ? "writes" : "reads", row, access.aux,
+                             transfer_name(transfer, now)));
 }
 
 void Hazards::check_scalar_access(const Instruction &access, uint32_t address, std::span<const Transfer> own, Cycle now) const {
     const bool is_store = access.op == Opcode::sw_s || access.op == Opcode::shw_s;
     const uint32_t bytes = access.op == Opcode::lw_s || access.op == Opcode::sw_s ? 4 : 2;
-    const Transfer *transfer = find_transfer(own, now, [&](const Transfer &other) {
-        return (is_store || !other.is_load) && overlap(other.tile, address, bytes);
-    });
+    const Transfer *transfer = find_transfer(
+        own, now, [&](const Transfer &other) { return (is_store || !other.is_load) && overlap(other.tile, address, bytes); });
     if (transfer != nullptr) [[unlikely]] {
         refuse("53", fmt::format("{} touches memory at 0x{:08X}, which belongs to {}; wait for the transfer by its rs1",
                                  info(access.op).mnemonic, address, transfer_name(*transfer, now)));

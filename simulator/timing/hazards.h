@@ -13,17 +13,19 @@ namespace atalla::timing {
 
 // A refusal of a packet that need not be the one that issues.
 struct PacketRefusal {
-    int32_t packet;   // index in the program
+    int32_t packet;  // index in the program
     Refusal refusal;
 };
 
 // A row access on its way through VLSU or DMA engine and pad.
 struct PadRequest {
+    uint64_t order = 0;    // of its packet in the order of issue
+    Cycle present_at = 0;  // VLSU: presented to the pad from then on
+    int32_t packet = -1;   // index in the program
     uint32_t row = 0;
+    RegisterId destination = no_register;  // of a vreg.ld
     bool write = false;
-    int tile_row = -1;      // of the transfer, -1: of the VLSU
-    int32_t packet = -1;    // index in the program
-    uint64_t order = 0;     // of its packet in the order of issue
+    bool of_transfer = false;
 };
 
 class Hazards {
@@ -34,12 +36,26 @@ public:
     [[noreturn]] void refuse_overtaking(uint32_t pad, const PadRequest &late, const PadRequest &early, Cycle now) const;
 
     // Rule 53, for an operation that issues now in a packet that also starts the transfers `own`. They throw Refusal.
-    void check_vector_access(const Instruction &access, uint32_t row, std::span<const Transfer> own, Cycle now) const;
+    void check_vector_access(const Instruction &access, uint32_t row, std::span<const Transfer> own, Cycle now) const {
+        const auto check = [&](const Transfer &transfer) {
+            const bool same_row = transfer.tile.pad == access.aux && row - transfer.tile.pad_row < transfer.tile.rows;
+            if (same_row && (access.op == Opcode::vreg_st || transfer.is_load)) [[unlikely]] {
+                refuse_vector_access(access, row, transfer, now);
+            }
+        };
+        if (const Transfer *in_flight = dma_.in_flight(access.aux, now)) {
+            check(*in_flight);
+        }
+        for (const Transfer &transfer : own) {
+            check(transfer);
+        }
+    }
     void check_scalar_access(const Instruction &access, uint32_t address, std::span<const Transfer> own, Cycle now) const;
     // `own[index]` against the transfers in flight and those before it in its packet.
     void check_transfer(std::span<const Transfer> own, size_t index, Cycle now) const;
 
 private:
+    [[noreturn]] void refuse_vector_access(const Instruction &access, uint32_t row, const Transfer &transfer, Cycle now) const;
     template <class Conflict>
     const Transfer *find_transfer(std::span<const Transfer> own, Cycle now, Conflict &&conflict) const;
     std::string packet_name(int32_t packet) const;

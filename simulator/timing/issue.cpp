@@ -153,16 +153,13 @@ bool Engine::structure_accepts() {
 // All slots issue; values are computed here and now, which rules 51 to 53 make right.
 void Engine::issue() {
     TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
-    check_hazards();
     // Addresses are those before the packet: a branch or a scalar operation of its own may change a base register.
-    std::array<uint32_t, 4> addresses{};
+    std::array<uint32_t, 4> addresses;
     for (int slot = 0; slot < packet.operation_count; slot++) {
-        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-        if (operation.kind == OperationKind::ScalarAccess) {
-            addresses[static_cast<size_t>(slot)] = scalar_address(operation);
-        } else if (operation.kind == OperationKind::VectorAccess) {
-            addresses[static_cast<size_t>(slot)] = vreg_row(state_, operation.instruction);
-        }
+        addresses[static_cast<size_t>(slot)] = check_operation(packet.operations[static_cast<size_t>(slot)]);
+    }
+    for (size_t transfer = 0; transfer < transfer_count_; transfer++) {
+        hazards_.check_transfer({transfers_.data(), transfer_count_}, transfer, now_);
     }
     const PacketOutcome outcome = execute_packet<MachineModel::Hardware>(state_, packet.values);
     const Transfer *transfer = transfers_.data();
@@ -174,34 +171,27 @@ void Engine::issue() {
     go_on(outcome);
 }
 
-uint32_t Engine::scalar_address(const TimedOperation &operation) const {
-    return state_.x[operation.instruction.a] + static_cast<uint32_t>(operation.instruction.imm);
-}
-
-// Rules 52 and 53.
-void Engine::check_hazards() const {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
+// Rules 52 and 53. Returns the byte of a scalar access, or the row of a vector access.
+uint32_t Engine::check_operation(const TimedOperation &operation) const {
     const std::span<const Transfer> own(transfers_.data(), transfer_count_);
-    size_t transfer = 0;
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-        switch (operation.kind) {
-            case OperationKind::WeightLoad:
-                array_.check_weight_load(now_);
-                break;
-            case OperationKind::ScalarAccess:
-                hazards_.check_scalar_access(operation.instruction, scalar_address(operation), own, now_);
-                break;
-            case OperationKind::VectorAccess:
-                hazards_.check_vector_access(operation.instruction, vreg_row(state_, operation.instruction), own, now_);
-                break;
-            case OperationKind::Transfer:
-                hazards_.check_transfer(own, transfer++, now_);
-                break;
-            default:
-                break;
-        }
+    const Instruction &instruction = operation.instruction;
+    uint32_t address = 0;
+    switch (operation.kind) {
+        case OperationKind::WeightLoad:
+            array_.check_weight_load(now_);
+            break;
+        case OperationKind::ScalarAccess:
+            address = state_.x[instruction.a] + static_cast<uint32_t>(instruction.imm);
+            hazards_.check_scalar_access(instruction, address, own, now_);
+            break;
+        case OperationKind::VectorAccess:
+            address = vreg_row(state_, instruction);
+            hazards_.check_vector_access(instruction, address, own, now_);
+            break;
+        default:
+            break;
     }
+    return address;
 }
 
 // `address` is the byte of a scalar access or the row of a vector access; `transfer` advances over those of the packet.

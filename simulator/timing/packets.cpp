@@ -179,7 +179,8 @@ TimedProgram::TimedProgram(const Machine &machine, const Program &program) {
 }
 
 int32_t TimedProgram::find(int64_t address) const {
-    const auto found = std::ranges::lower_bound(packets, address, {}, [](const TimedPacket &packet) { return int64_t{packet.values.address}; });
+    const auto found = std::ranges::lower_bound(packets, address, {},
+                                                [](const TimedPacket &packet) { return int64_t{packet.values.address}; });
     if (found == packets.end() || found->values.address != address) {
         return -1;
     }

@@ -19,18 +19,18 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       writeback_(writeback),
       hazards_(hazards),
       vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
-      waiting_{Queue<Pending>(queue_ + 2), Queue<Pending>(queue_ + 2)} {}
+      waiting_{Queue<PadRequest>(queue_ + 2), Queue<PadRequest>(queue_ + 2)} {}
 
 void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
-    const Pending pending = {{row, write, -1, packet, order}, now + present_delay_, destination};
+    const PadRequest request = {order, now + present_delay_, packet, row, destination, write, false};
     if (write) {
         stores_waiting_++;
     } else {
         loads_++;
     }
-    count_pending(pending.request, 1);
-    vlsu_.push(pending);
-    wake_ = std::min(wake_, pending.present_at);
+    count_pending(request, 1);
+    vlsu_.push(request);
+    wake_ = std::min(wake_, request.present_at);
 }
 
 bool Pad::step(Cycle now) {
@@ -40,10 +40,10 @@ bool Pad::step(Cycle now) {
     const bool read = may_start(false, now), write = may_start(true, now);
     // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.
     if (read) {
-        check_order(waiting_[false].front().request, now);
+        check_order(waiting_[false].front(), now);
     }
     if (write) {
-        check_order(waiting_[true].front().request, now);
+        check_order(waiting_[true].front(), now);
     }
     if (read) {
         start(false, now);
@@ -69,23 +69,19 @@ void Pad::accept(Cycle now) {
 }
 
 void Pad::accept_from_dma(Cycle now) {
-    const int tile_row = dma_.accept_row(number_, now);
+    const auto tile_row = static_cast<uint32_t>(dma_.accept_row(number_, now));
     const Transfer &transfer = dma_.transfer(number_);
-    Pending pending;
-    pending.request = {transfer.tile.pad_row + static_cast<uint32_t>(tile_row), transfer.is_load, tile_row, transfer.packet,
-                       transfer.order};
-    count_pending(pending.request, 1);
-    enqueue(pending);
+    const PadRequest request = {transfer.order,   now, transfer.packet, transfer.tile.pad_row + tile_row, no_register,
+                                transfer.is_load, true};
+    count_pending(request, 1);
+    enqueue(request);
 }
 
 // Rule 51: no older request of the other direction for the same row may be waiting, in the VLSU or in the pad.
-void Pad::check_order(const PadRequest &starting, Cycle now) const {
-    if (pending_[!starting.write][starting.row % filter_size] == 0) {
-        return;
-    }
-    for (const Queue<Pending> *queue : {&waiting_[!starting.write], &vlsu_}) {
+void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
+    for (const Queue<PadRequest> *queue : {&waiting_[!starting.write], &vlsu_}) {
         for (size_t offset = 0; offset < queue->size(); offset++) {
-            const PadRequest &waiting = (*queue)[offset].request;
+            const PadRequest &waiting = (*queue)[offset];
             if (waiting.write != starting.write && waiting.row == starting.row && waiting.order < starting.order) {
                 hazards_.refuse_overtaking(number_, starting, waiting, now);
             }
@@ -94,20 +90,20 @@ void Pad::check_order(const PadRequest &starting, Cycle now) const {
 }
 
 void Pad::start(bool write, Cycle now) {
-    const Pending started = waiting_[write].front();
-    waiting_[write].pop();
+    const PadRequest &started = waiting_[write].front();
     last_start_[write] = now;
-    count_pending(started.request, -1);
+    count_pending(started, -1);
     if (write) {
         last_landing_ = now + write_land_;
     }
-    if (started.request.tile_row >= 0) {
+    if (started.of_transfer) {
         dma_.row_started(number_, now);
     } else if (write) {
         stores_waiting_--;
     } else {
         writeback_.push(source_, now + load_offer_, started.destination);
     }
+    waiting_[write].pop();
 }
 
 void Pad::update_wake(Cycle now) {

@@ -33,23 +33,23 @@ public:
     Cycle last_landing() const { return last_landing_; }
 
 private:
-    struct Pending {
-        PadRequest request;
-        Cycle present_at = 0;                  // VLSU: from then on it is presented
-        RegisterId destination = no_register;  // VLSU load
-    };
-
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
     void accept(Cycle now);
     void accept_from_dma(Cycle now);
-    void enqueue(const Pending &pending) { waiting_[pending.request.write].push(pending); }
+    void enqueue(const PadRequest &request) { waiting_[request.write].push(request); }
     bool may_start(bool write, Cycle now) const {
         return !waiting_[write].empty() && now >= last_start_[write] + start_interval_[write];
     }
-    void check_order(const PadRequest &starting, Cycle now) const;
+    void check_order(const PadRequest &starting, Cycle now) const {
+        if (pending_[!starting.write][starting.row % filter_size] != 0) {
+            find_overtaken(starting, now);
+        }
+    }
+    void find_overtaken(const PadRequest &starting, Cycle now) const;
     void start(bool write, Cycle now);
     void count_pending(const PadRequest &request, int change) {
-        pending_[request.write][request.row % filter_size] = static_cast<uint16_t>(pending_[request.write][request.row % filter_size] + change);
+        uint16_t &count = pending_[request.write][request.row % filter_size];
+        count = static_cast<uint16_t>(count + change);
     }
     void update_wake(Cycle now);
 
@@ -65,11 +65,11 @@ private:
     Writeback &writeback_;
     const Hazards &hazards_;
 
-    Queue<Pending> vlsu_;
-    std::array<Queue<Pending>, 2> waiting_;      // accepted and not started: [reads, writes]
+    Queue<PadRequest> vlsu_;
+    std::array<Queue<PadRequest>, 2> waiting_;  // accepted and not started: [reads, writes]
     std::array<Cycle, 2> last_start_ = {long_ago, long_ago};
-    uint64_t loads_ = 0;                         // vreg.ld issued
-    int64_t stores_waiting_ = 0;                 // vreg.st issued and not started
+    uint64_t loads_ = 0;          // vreg.ld issued
+    int64_t stores_waiting_ = 0;  // vreg.st issued and not started
     // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.
     static constexpr size_t filter_size = 256;
     std::array<std::array<uint16_t, filter_size>, 2> pending_{};

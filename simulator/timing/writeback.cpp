@@ -12,6 +12,8 @@ Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard)
             bank_shift_[first + number] = static_cast<uint8_t>(4 * (first_bank + number % banks));
         }
     };
+    head_offer_.fill(never);
+    lost_.fill(long_ago);
     set_banks(0, vector_base, machine.regs.scalar_banks, 0);
     set_banks(vector_base, mask_base - vector_base, machine.regs.vector_banks, 4);
     set_banks(mask_base, no_register - mask_base, machine.regs.mask_banks, 8);
@@ -20,30 +22,30 @@ Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard)
 
 void Writeback::step(Cycle now) {
     uint64_t used = 0;
-    Cycle wake = never;
-    for (Port &port : ports_) {
-        if (port.head_offer <= now) {
-            const RegisterId reg = port.results.front().reg;
-            const uint8_t shift = bank_shift_[reg];
-            // Rule 15: a result for a constant needs no bank.
-            if (shift == no_bank || (used >> shift & 15) < writes_per_bank_) {
-                if (shift != no_bank) {
-                    used += uint64_t{1} << shift;
-                }
-                scoreboard_.release(reg, now + offer_to_use_);
-                port.written++;
-                last_write_ = now;
-                port.results.pop();
-                // Rule 11: the next result of this unit leaves in a later cycle.
-                port.head_offer = port.results.empty() ? never : std::max(port.results.front().offer, now + 1);
-            } else {
-                port.lost = now;
-                port.head_offer = now + 1;
-            }
+    for (size_t source = 0; source < source_count; source++) {
+        if (head_offer_[source] > now) {
+            continue;
         }
-        wake = std::min(wake, port.head_offer);
+        Queue<Result> &waiting = results_[source];
+        const RegisterId reg = waiting.front().reg;
+        const uint8_t shift = bank_shift_[reg];
+        // Rule 15: a result for a constant needs no bank.
+        if (shift != no_bank) {
+            if ((used >> shift & 15) == writes_per_bank_) {
+                lost_[source] = now;
+                head_offer_[source] = now + 1;
+                continue;
+            }
+            used += uint64_t{1} << shift;
+        }
+        scoreboard_.release(reg, now + offer_to_use_);
+        written_[source]++;
+        last_write_ = now;
+        waiting.pop();
+        // Rule 11: the next result of this unit leaves in a later cycle.
+        head_offer_[source] = waiting.empty() ? never : std::max(waiting.front().offer, now + 1);
     }
-    wake_ = wake;
+    wake_ = *std::ranges::min_element(head_offer_);
 }
 
 }  // namespace atalla::timing

@@ -23,15 +23,14 @@ public:
     // A result for `reg` that `source` offers from cycle `offer` on, behind those it was given before. `never` if the cycle is
     // not known yet; offer_oldest() tells it later.
     void push(Source source, Cycle offer, RegisterId reg) {
-        Port &port = ports_[index(source)];
-        if (port.results.empty()) {
-            port.head_offer = offer;
-            wake_ = std::min(wake_, offer);
+        Queue<Result> &waiting = results_[index(source)];
+        if (waiting.empty()) {
+            offer_oldest(source, offer);
         }
-        port.results.push({offer, reg});
+        waiting.push({offer, reg});
     }
     void offer_oldest(Source source, Cycle offer) {
-        ports_[index(source)].head_offer = offer;
+        head_offer_[index(source)] = offer;
         wake_ = std::min(wake_, offer);
     }
 
@@ -40,9 +39,9 @@ public:
     Cycle wake() const { return wake_; }
 
     // Whether the oldest result of `source` lost arbitration in this cycle, so that its unit accepts nothing (rule 12).
-    bool lost_in(Source source, Cycle now) const { return ports_[index(source)].lost == now; }
+    bool lost_in(Source source, Cycle now) const { return lost_[index(source)] == now; }
     // Results of `source` written back so far.
-    uint64_t written(Source source) const { return ports_[index(source)].written; }
+    uint64_t written(Source source) const { return written_[index(source)]; }
     // The cycle of the latest write-back of all.
     Cycle last_write() const { return last_write_; }
 
@@ -50,12 +49,6 @@ private:
     struct Result {
         Cycle offer;
         RegisterId reg;
-    };
-    struct Port {
-        Cycle head_offer = never;
-        Queue<Result> results;
-        Cycle lost = long_ago;
-        uint64_t written = 0;
     };
     static size_t index(Source source) { return static_cast<size_t>(source); }
 
@@ -66,7 +59,10 @@ private:
     const Cycle offer_to_use_;
     const uint64_t writes_per_bank_;
     std::array<uint8_t, register_ids> bank_shift_{};
-    std::array<Port, source_count> ports_;
+    std::array<Queue<Result>, source_count> results_;
+    std::array<Cycle, source_count> head_offer_;  // of the oldest result, never if there is none
+    std::array<Cycle, source_count> lost_;
+    std::array<uint64_t, source_count> written_{};
     Cycle wake_ = never;
     Cycle last_write_ = long_ago;
 };

@@ -17,12 +17,12 @@ using testing_db::wait_for;
 
 constexpr int64_t trials = 60;
 
-// The task with trials that take a few milliseconds.
+// Trials that take long enough for a signal to come in between, however fast the host.
 TuningTask slow_task() {
     TuningTask task = synthetic::task();
     const auto evaluate = task.evaluate;
     task.evaluate = [evaluate](const Point &point) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(4));
+        std::this_thread::sleep_for(std::chrono::milliseconds(15));
         return evaluate(point);
     };
     return task;
@@ -31,7 +31,9 @@ TuningTask slow_task() {
 pid_t start_tuning(const std::filesystem::path &file, const std::function<void(const TuneResult &)> &check = {}) {
     return start_child([&] {
         Database database(file);
-        const TuneResult result = tune(slow_task(), &database, quiet(trials));
+        TuneOptions options = quiet(trials);
+        options.threads = 2;
+        const TuneResult result = tune(slow_task(), &database, options);
         if (check) {
             check(result);
         }
@@ -53,9 +55,7 @@ std::optional<StoredTrial> undisturbed_winner(const TemporaryFolder &folder) {
     return Database(folder / "undisturbed.db").winner(slow_task().key());
 }
 
-std::string last_outcome(const std::filesystem::path &file) {
-    return Database(file).runs_of(slow_task().key()).back().outcome;
-}
+std::string last_outcome(const std::filesystem::path &file) { return Database(file).runs_of(slow_task().key()).back().outcome; }
 
 void demand(bool holds, const std::string &what) {
     if (!holds) {
@@ -81,11 +81,13 @@ TEST(Process, AKilledRunResumesWithNothingLost) {
         before = trials_in(file);
     }
     const auto cached = static_cast<int64_t>(trials_in(file));
-    EXPECT_EQ(wait_for(start_tuning(file, [&](const TuneResult &result) {
-        demand(result.from_cache == cached, "trials were lost or done again");
-        demand(result.lowered == trials - cached, "more was evaluated than was missing");
-        demand(result.verified, "the winner is not verified");
-    })), 0);
+    EXPECT_EQ(wait_for(start_tuning(file,
+                                    [&](const TuneResult &result) {
+                                        demand(result.from_cache == cached, "trials were lost or done again");
+                                        demand(result.lowered == trials - cached, "more was evaluated than was missing");
+                                        demand(result.verified, "the winner is not verified");
+                                    })),
+              0);
     EXPECT_EQ(Database(file).winner(slow_task().key())->trial.point, expected->trial.point);
     EXPECT_EQ(trials_in(file), static_cast<size_t>(trials)) << "a resumed run tries the points of an undisturbed one";
     EXPECT_EQ(last_outcome(file), "finished");
@@ -124,7 +126,7 @@ TEST(Process, ASecondControlCKills) {
         Database database(folder / "x.db");
         TuningTask task = slow_task();
         task.evaluate = [&](const Point &) -> Trial {
-            database.record_trial(task.key(), testing_db::ok(1, 10));   // says that an evaluation is under way
+            database.record_trial(task.key(), testing_db::ok(1, 10));  // says that an evaluation is under way
             std::this_thread::sleep_for(std::chrono::seconds(60));
             return {};
         };

@@ -57,7 +57,7 @@ TEST(ProgressLine, DoesWithoutWhatIsUnknown) {
 TEST(ProgressLine, CachedTrialsDoNotCountForTheTimeLeft) {
     ProgressState resumed = state(34);
     resumed.done_before = 32;
-    resumed.seconds = 4;   // two seconds for each of two trials, thirty to go
+    resumed.seconds = 4;  // two seconds for each of two trials, thirty to go
     EXPECT_NE(progress_line(resumed, 200).find("1 min 00 s left"), std::string::npos);
 }
 
@@ -74,7 +74,7 @@ TEST(Progress, ABarRewritesItsLine) {
         Progress progress(ProgressMode::Bar, sink.stream(), [&] { return now; });
         progress.update(state(1));
         now = 0.05;
-        progress.update(state(2));   // too soon
+        progress.update(state(2));  // too soon
         now = 0.2;
         progress.update(state(3));
         progress.message("hello");
@@ -91,16 +91,18 @@ TEST(Progress, ABarRewritesItsLine) {
 
 TEST(Progress, AnAbandonedBarLeavesAFreshLine) {
     Sink sink;
-    { Progress(ProgressMode::Bar, sink.stream(), [] { return 0.0; }).update(state(1)); }
+    {
+        Progress(ProgressMode::Bar, sink.stream(), [] { return 0.0; }).update(state(1));
+    }
     EXPECT_EQ(sink.text().back(), '\n');
 }
 
 TEST(Progress, LinesAreSparse) {
     Sink sink;
     double now = 0;
-    Progress progress(ProgressMode::Automatic, sink.stream(), [&] { return now; });   // a file is not a terminal
+    Progress progress(ProgressMode::Automatic, sink.stream(), [&] { return now; });  // a file is not a terminal
     for (int64_t done = 1; done <= 64; done++) {
-        now = 0.1 * static_cast<double>(done);   // a run of 6.4 seconds
+        now = 0.1 * static_cast<double>(done);  // a run of 6.4 seconds
         progress.update(state(done, done < 50 ? 1250 : 1200));
     }
     progress.finish(state(64, 1200));

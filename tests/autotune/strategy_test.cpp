@@ -117,7 +117,8 @@ TEST(Draft, BeatsRandomSampling) {
             options.strategy = strategy;
             options.seed = seed;
             sum += static_cast<double>(tune(synthetic::task(), nullptr, options).cycles) /
-                       static_cast<double>(synthetic::sorted().front().first) - 1;
+                       static_cast<double>(synthetic::sorted().front().first) -
+                   1;
         }
         return sum / 10;
     };
@@ -197,7 +198,8 @@ TEST(Determinism, ThreadsDoNotChangeTheResult) {
             const auto evaluate = task.evaluate;
             task.evaluate = [&](const Point &point) {
                 // Trials end in another order than they begin.
-                std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(300 * synthetic::noise(point, threads))));
+                std::this_thread::sleep_for(
+                    std::chrono::microseconds(static_cast<int>(300 * synthetic::noise(point, threads))));
                 const std::scoped_lock lock(mutex);
                 points.insert(point);
                 return evaluate(point);

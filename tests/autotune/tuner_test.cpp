@@ -157,11 +157,24 @@ TEST_F(Tuner, FailuresAreTrialsToo) {
         calls->evaluated++;
         Trial trial;
         switch (point["tile_m"]) {
-            case 1: throw std::runtime_error("the statement does not match");
-            case 2: trial.status = Trial::Refused; trial.reason = "rule 51"; return trial;
-            case 4: trial.status = Trial::TimedOut; trial.reason = "step limit"; return trial;
-            case 8: trial.status = Trial::Ok; trial.cycles = 0; return trial;
-            default: trial.status = Trial::Ok; trial.cycles = synthetic::cycles(point); return trial;
+            case 1:
+                throw std::runtime_error("the statement does not match");
+            case 2:
+                trial.status = Trial::Refused;
+                trial.reason = "rule 51";
+                return trial;
+            case 4:
+                trial.status = Trial::TimedOut;
+                trial.reason = "step limit";
+                return trial;
+            case 8:
+                trial.status = Trial::Ok;
+                trial.cycles = 0;
+                return trial;
+            default:
+                trial.status = Trial::Ok;
+                trial.cycles = synthetic::cycles(point);
+                return trial;
         }
     };
     TuneOptions options = quiet(0);
@@ -308,9 +321,7 @@ TEST_F(Tuner, IncompleteTasksAreRefused) {
     EXPECT_THAT(refusal([](TuningTask &t) { t.compiler_fingerprint.clear(); }), HasSubstr("fingerprint"));
     EXPECT_THAT(refusal([](TuningTask &t) { t.evaluate = nullptr; }), HasSubstr("no evaluation"));
     EXPECT_THAT(refusal([](TuningTask &t) { t.space.parameter("tile_m", "", {1}); }), HasSubstr("two parameters 'tile_m'"));
-    EXPECT_EQ(refusal([](TuningTask &t) {
-                  t.space.constraint("never", {"order"}, "", [](const Point &) { return false; });
-              }),
+    EXPECT_EQ(refusal([](TuningTask &t) { t.space.constraint("never", {"order"}, "", [](const Point &) { return false; }); }),
               "the schedule space of aten::mm {\"m\":64} has no valid point: its constraints contradict each other for this "
               "workload on machine ax01");
     TuneOptions options = quiet(-1);

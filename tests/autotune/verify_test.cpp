@@ -58,8 +58,9 @@ TEST_F(VerifyDatabase, OneCycleIsADifference) {
     });
     EXPECT_FALSE(report.ok());
     EXPECT_EQ(report.equal, 21);
-    EXPECT_EQ(report.text(), "22 checked, 21 equal, 1 different, 0 not reproducible here\n"
-                             "  aten::mm {\"m\":64} at depth=2,tile=7: cycles: stored 700, now 701\n");
+    EXPECT_EQ(report.text(),
+              "22 checked, 21 equal, 1 different, 0 not reproducible here\n"
+              "  aten::mm {\"m\":64} at depth=2,tile=7: cycles: stored 700, now 701\n");
 }
 
 TEST_F(VerifyDatabase, SamplesAreOfTheSeed) {
@@ -68,10 +69,13 @@ TEST_F(VerifyDatabase, SamplesAreOfTheSeed) {
         VerifyOptions options;
         options.sample = 6;
         options.seed = seed;
-        const VerifyReport report = verify_database(database, [&](const StoredTrial &stored) {
-            points.insert(stored.trial.point);
-            return truth(stored);
-        }, options);
+        const VerifyReport report = verify_database(
+            database,
+            [&](const StoredTrial &stored) {
+                points.insert(stored.trial.point);
+                return truth(stored);
+            },
+            options);
         EXPECT_EQ(report.checked, 6);
         EXPECT_EQ(points.size(), 6u);
         return points;
@@ -83,10 +87,13 @@ TEST_F(VerifyDatabase, SamplesAreOfTheSeed) {
 TEST_F(VerifyDatabase, WinnersOnlyAndFilters) {
     VerifyOptions winners;
     winners.winners_only = true;
-    const VerifyReport report = verify_database(database, [&](const StoredTrial &stored) {
-        EXPECT_EQ(stored.trial.point["tile"], 5);
-        return truth(stored);
-    }, winners);
+    const VerifyReport report = verify_database(
+        database,
+        [&](const StoredTrial &stored) {
+            EXPECT_EQ(stored.trial.point["tile"], 5);
+            return truth(stored);
+        },
+        winners);
     EXPECT_EQ(report.checked, 1);
     VerifyOptions refused;
     refused.filter.status = Trial::Refused;

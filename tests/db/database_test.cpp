@@ -89,7 +89,9 @@ TEST_F(DatabaseTest, OnlyVerifiedTrialsWin) {
     database.mark_verified(key(), ok(2, 0).point);
     EXPECT_EQ(database.find_trial(key(), ok(2, 0).point)->verification, Verification::Differs);
     EXPECT_EQ(database.find_trial(key(), ok(2, 0).point)->differs, "found later");
-    EXPECT_THAT(error_of([&] { database.mark_verified(key(), {{"tile", 77}}); }),
+    EXPECT_THAT(error_of([&] {
+                    database.mark_verified(key(), {{"tile", 77}});
+                }),
                 HasSubstr(R"(has no trial of aten::mm {"m":64} at tile=77 to mark)"));
 }
 
@@ -256,8 +258,9 @@ TEST_F(DatabaseTest, TheWinnerViewAgreesWithTheFunction) {
         database.mark_verified(key("{}"), ok(tile, 0).point);
     }
     sqlite::Connection connection(database.file(), sqlite::Access::ReadOnly, 100);
-    sqlite::Statement rows(connection, "SELECT op, description, machine_fingerprint, compiler_fingerprint, point, cycles"
-                                       " FROM winner ORDER BY description");
+    sqlite::Statement rows(connection,
+                           "SELECT op, description, machine_fingerprint, compiler_fingerprint, point, cycles"
+                           " FROM winner ORDER BY description");
     for (const TrialKey &each : {key(), key("{}")}) {
         ASSERT_TRUE(rows.step());
         const StoredTrial winner = database.winner(each).value();

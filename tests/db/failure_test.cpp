@@ -23,9 +23,7 @@ using testing_db::start_child;
 using testing_db::TemporaryFolder;
 using testing_db::wait_for;
 
-void write_file(const std::filesystem::path &file, const std::string &text) {
-    std::ofstream(file, std::ios::binary) << text;
-}
+void write_file(const std::filesystem::path &file, const std::string &text) { std::ofstream(file, std::ios::binary) << text; }
 
 // Rows over several pages, all in the main file.
 void fill(const std::filesystem::path &file, int rows = 400) {
@@ -37,8 +35,8 @@ void fill(const std::filesystem::path &file, int rows = 400) {
 
 TEST(DatabaseFailure, NotADatabase) {
     TemporaryFolder folder;
-    write_file(folder / "text", "This is a letter, long enough to be more than the header of a database file: " +
-                                    std::string(200, '.'));
+    write_file(folder / "text",
+               "This is a letter, long enough to be more than the header of a database file: " + std::string(200, '.'));
     EXPECT_EQ(error_of([&] { Database(folder / "text"); }),
               (folder / "text").string() + " is not a tuning database: the file is not in SQLite's format");
     EXPECT_THAT(error_of([&] { Database(folder / "text", Database::Access::ReadOnly); }), HasSubstr("not in SQLite's format"));
@@ -64,7 +62,8 @@ TEST(DatabaseFailure, Locked) {
     EXPECT_EQ(database.trials_of(key()).size(), 1u) << "reading does not wait";
     EXPECT_EQ(error_of([&] { database.record_trial(key(), ok(2, 10)); }),
               fmt::format("the database {} is locked: another process has been writing to it for too long; wait for it to end, "
-                          "or use a file of its own for each process and merge them", (folder / "x.db").string()));
+                          "or use a file of its own for each process and merge them",
+                          (folder / "x.db").string()));
 }
 
 TEST(DatabaseFailure, AShortLockIsWaitedFor) {
@@ -89,7 +88,8 @@ TEST(DatabaseFailure, OpenedForReadingOnly) {
     EXPECT_EQ(database.trials_of(key()).size(), 1u);
     EXPECT_EQ(error_of([&] { database.record_trial(key(), ok(2, 10)); }),
               fmt::format("the database {} cannot be written: it was opened for reading only, or its file or folder is "
-                          "write-protected", (folder / "x.db").string()));
+                          "write-protected",
+                          (folder / "x.db").string()));
 }
 
 // Permissions do not bind the superuser, so the child becomes somebody else.
@@ -160,7 +160,8 @@ TEST(DatabaseFailure, RowsThatAnotherProgramChanged) {
             .execute("PRAGMA ignore_check_constraints = ON; UPDATE trial SET " + change);
         return error_of([&] { Database(folder / "y.db").select(); });
     };
-    const std::string start = R"(a trial of aten::mm {"m":64} in the database cannot be read, another program must have changed it: )";
+    const std::string start =
+        R"(a trial of aten::mm {"m":64} in the database cannot be read, another program must have changed it: )";
     EXPECT_EQ(with("status = 'odd'"), start + "'odd' is not the status of a trial (ok, failed, refused, timed-out)");
     EXPECT_THAT(with("point = '{\"tile\":'"), HasSubstr(start + "a point is not valid JSON"));
     EXPECT_THAT(with("point = '{\"tile\":1.5}'"), HasSubstr("'tile' of a point is 1.5"));

@@ -76,7 +76,7 @@ TEST(Join, IsCommutativeAssociativeAndIdempotent) {
     for (int round = 0; round < 20'000; round++) {
         const StoredTrial a = random_trial(random), b = random_trial(random), c = random_trial(random);
         const auto line = [](const StoredTrial &trial) {
-            StoredTrial same_place = trial;   // joined rows are of the same key and point
+            StoredTrial same_place = trial;  // joined rows are of the same key and point
             same_place.key = key();
             same_place.trial.point = {};
             return export_line(same_place);
@@ -169,20 +169,27 @@ TEST(Merge, TheExportIsReadableAndSorted) {
     import_text(database, export_header() + "\n" +
                               R"({"kind":"trial","op":"b","workload":"text","machine":"m","compiler":"c","point":{"t":1},)"
                               R"("status":"ok","cycles":5,"reason":"","counters":null,"seconds_lower":0.5,)"
-                              R"("seconds_simulate":0.25,"verification":"verified","differs":"","run":"","when":7})" "\n" +
-                              R"({"kind":"machine","fingerprint":"m","name":"ax01"})" "\n" +
+                              R"("seconds_simulate":0.25,"verification":"verified","differs":"","run":"","when":7})"
+                              "\n" +
+                              R"({"kind":"machine","fingerprint":"m","name":"ax01"})"
+                              "\n" +
                               R"({"kind":"trial","op":"a","workload":{"m":1},"machine":"m","compiler":"c","point":{"t":1},)"
                               R"("status":"failed","cycles":0,"reason":"why","counters":null,"seconds_lower":0.0,)"
-                              R"("seconds_simulate":0.0,"verification":"unverified","differs":"","run":"","when":8})" "\n");
+                              R"("seconds_simulate":0.0,"verification":"unverified","differs":"","run":"","when":8})"
+                              "\n");
     EXPECT_EQ(export_text(database),
-              R"({"format":"atalla-tune database","kind":"header","version":1})" "\n"
-              R"({"fingerprint":"m","kind":"machine","name":"ax01"})" "\n"
+              R"({"format":"atalla-tune database","kind":"header","version":1})"
+              "\n"
+              R"({"fingerprint":"m","kind":"machine","name":"ax01"})"
+              "\n"
               R"({"compiler":"c","counters":null,"cycles":0,"differs":"","kind":"trial","machine":"m","op":"a",)"
               R"("point":{"t":1},"reason":"why","run":"","seconds_lower":0.0,"seconds_simulate":0.0,"status":"failed",)"
-              R"("verification":"unverified","when":8,"workload":{"m":1}})" "\n"
+              R"("verification":"unverified","when":8,"workload":{"m":1}})"
+              "\n"
               R"({"compiler":"c","counters":null,"cycles":5,"differs":"","kind":"trial","machine":"m","op":"b",)"
               R"("point":{"t":1},"reason":"","run":"","seconds_lower":0.5,"seconds_simulate":0.25,"status":"ok",)"
-              R"("verification":"verified","when":7,"workload":"text"})" "\n");
+              R"("verification":"verified","when":7,"workload":"text"})"
+              "\n");
 }
 
 TEST(Merge, ReportsWhatItDid) {
@@ -245,6 +252,14 @@ TEST(Merge, BadTextIsRefusedAsAWhole) {
     std::string wrong = good;
     wrong.replace(wrong.find("\"point\":{"), 9, "\"point\":{\"x\":1.5,");
     EXPECT_THAT(refusal(wrong), HasSubstr("rows.jsonl:2: the parameter 'x' of a point is 1.5"));
+    wrong = good;
+    wrong.replace(wrong.find("\"cycles\":"), 9, "\"cycles\":1e30,\"ignored\":");
+    EXPECT_THAT(refusal(wrong), HasSubstr("'cycles' is 1e+30, not a 64-bit integer"));
+    wrong = export_header() + "\n" + export_line(StoredTrial{key(), ok(1, 0), Verification::Unverified, "", "", 0});
+    EXPECT_THAT(refusal(wrong), HasSubstr("a trial that is ok took 0 cycles"));
+    wrong = good + export_line(random_run(random));
+    wrong.replace(wrong.find("\"seed\":"), 7, "\"seed\":-1,\"ignored\":");
+    EXPECT_THAT(refusal(wrong), HasSubstr("'seed' is -1, not a natural number of 64 bits"));
     wrong = good;
     wrong.replace(wrong.find("\"counters\":"), 11, "\"counters\":[1],\"ignored\":");
     EXPECT_THAT(refusal(wrong), HasSubstr("the counters of a trial are an object or null, not array"));

@@ -34,6 +34,8 @@ TEST(Schema, ANewFileHasTheCurrentVersion) {
     Connection connection(folder / "x.db", Access::ReadOnly, 100);
     EXPECT_EQ(connection.integer("PRAGMA application_id"), application_id);
     EXPECT_EQ(connection.text("PRAGMA journal_mode"), "wal");
+    EXPECT_THAT(connection.text("SELECT value FROM meta WHERE key = 'content'").value_or(""), HasSubstr("atalla-tune"));
+    EXPECT_EQ(connection.text("SELECT value FROM meta WHERE key = 'created'").value_or("").size(), 20u);
 }
 
 TEST(Schema, AnEmptyFileBecomesADatabase) {
@@ -60,7 +62,8 @@ TEST(Schema, EveryOlderVersionIsBroughtUpToDate) {
         }
         EXPECT_EQ(error_of([&] { Database(folder / "x.db", Database::Access::ReadOnly); }),
                   fmt::format("the database {} has version {} and this program reads version {}: open it once for writing, "
-                              "which brings it up to date", (folder / "x.db").string(), version, migrations().size()));
+                              "which brings it up to date",
+                              (folder / "x.db").string(), version, migrations().size()));
         Database database(folder / "x.db");
         EXPECT_EQ(database.stats().version, static_cast<int64_t>(migrations().size()));
         ASSERT_TRUE(database.winner(key()));
@@ -92,7 +95,8 @@ TEST(Schema, ANewerVersionIsRefused) {
     for (const auto access : {Database::Access::ReadWrite, Database::Access::ReadOnly}) {
         EXPECT_EQ(error_of([&] { Database(folder / "x.db", access); }),
                   fmt::format("the database {} has version 99, written by a newer atalla-tune; this one knows versions up to "
-                              "{}: update it, or use another file", (folder / "x.db").string(), migrations().size()));
+                              "{}: update it, or use another file",
+                              (folder / "x.db").string(), migrations().size()));
     }
     EXPECT_EQ(bytes_of(folder / "x.db"), before);
 }

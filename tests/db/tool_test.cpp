@@ -22,7 +22,7 @@ using testing_db::TemporaryFolder;
 
 struct Output {
     int status = 0;
-    std::string text;   // standard output and error
+    std::string text;  // standard output and error
 };
 
 class DbTool : public testing::Test {
@@ -33,7 +33,8 @@ protected:
             arguments.replace(at, 1, folder.path().string());
         }
         Output output;
-        const std::string command = fmt::format("ATALLA_DB={} {} {} 2>&1", (folder / "x.db").string(), ATALLA_DB_TOOL, arguments);
+        const std::string command =
+            fmt::format("ATALLA_DB={} {} {} 2>&1", (folder / "x.db").string(), ATALLA_DB_TOOL, arguments);
         std::FILE *pipe = popen(command.c_str(), "r");
         for (int c; (c = std::fgetc(pipe)) != EOF;) {
             output.text += static_cast<char>(c);
@@ -64,9 +65,11 @@ TEST_F(DbTool, List) {
     fill();
     const Output output = run("list");
     EXPECT_EQ(output.status, 0);
-    EXPECT_EQ(output.text, "aten::mm {\"m\":64}\n"
-                           "    ax01, compiler compiler-1: 1000 cycles, 90.0 % of bound, 3 trials, verified\n"
-                           "1 tuned in " + (folder / "x.db").string() + "\n");
+    EXPECT_EQ(output.text,
+              "aten::mm {\"m\":64}\n"
+              "    ax01, compiler compiler-1: 1000 cycles, 90.0 % of bound, 3 trials, verified\n"
+              "1 tuned in " +
+                  (folder / "x.db").string() + "\n");
     const json rows = json::parse(run("list --json").text);
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0]["winner"]["cycles"], 1000);
@@ -78,12 +81,13 @@ TEST_F(DbTool, Show) {
     fill();
     const Output output = run("show --machine ax01");
     EXPECT_EQ(output.status, 0);
-    EXPECT_EQ(output.text, "aten::mm {\"m\":64}\n"
-                           "  machine ax01 (machine-1), compiler compiler-1\n"
-                           "  3 trials, 2 ran; bound 900 cycles; verified\n"
-                           "         950  depth=2,tile=2  wrong: element 3\n"
-                           "        1000  depth=2,tile=1  verified\n"
-                           "     refused  depth=2,tile=3: rule 51 at packet 7\n");
+    EXPECT_EQ(output.text,
+              "aten::mm {\"m\":64}\n"
+              "  machine ax01 (machine-1), compiler compiler-1\n"
+              "  3 trials, 2 ran; bound 900 cycles; verified\n"
+              "         950  depth=2,tile=2  wrong: element 3\n"
+              "        1000  depth=2,tile=1  verified\n"
+              "     refused  depth=2,tile=3: rule 51 at packet 7\n");
     EXPECT_THAT(run("show --top 1").text, Not(HasSubstr("tile=1")));
     const Output refused = run("show --status refused");
     EXPECT_THAT(refused.text, HasSubstr("tile=3"));

@@ -22,6 +22,16 @@ KernelDefinition softmax(const Plane &plane);
 // Along the rows: (x - mean) / sqrt(variance + epsilon) * gain + bias.
 KernelDefinition layernorm(const Plane &plane);
 
+// Along the rows, by reductions of lanes instead of the array: (x - smallest) * (1 / sum of the row).
+KernelDefinition spread(const Plane &plane);
+
+// C[m][n] = A[m][k] . B[n][k], sums over blocks of 32 in bf16; `step` rows of A at a time.
+struct Product {
+    int m = 1, n = 1, k = 1, step = 1;
+    bool sums_in_registers = false, ring = false;
+};
+KernelDefinition product(const Product &product);
+
 // 3x3 convolution, stride 1, one pixel of zeros around the image. X [height][width][ci], weights [3][3][co][ci], Y
 // [height][width][co].
 struct Image {

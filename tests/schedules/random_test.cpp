@@ -27,7 +27,7 @@ TEST(Random, BelowStaysBelowAndReachesAll) {
     ASSERT_EQ(seen.size(), 7u);
     EXPECT_EQ(seen.rbegin()->first, 6u);
     for (const auto &[value, times] : seen) {
-        EXPECT_NEAR(times, draws / 7, 150) << "value " << value;   // five standard deviations
+        EXPECT_NEAR(times, draws / 7, 150) << "value " << value;  // five standard deviations
     }
     EXPECT_EQ(random.below(1), 0u);
 }

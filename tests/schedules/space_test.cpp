@@ -54,7 +54,7 @@ Space random_space(uint64_t seed) {
         std::vector<int64_t> values{-3, 1, 2, 4, 8, 16, 32};
         random.shuffle(values);
         values.resize(1 + random.below(5));
-        const std::string name(1, static_cast<char>('e' - i));   // declared in another order than that of the names
+        const std::string name(1, static_cast<char>('e' - i));  // declared in another order than that of the names
         random.below(3) == 0 ? space.choice(name, "a choice", values) : space.parameter(name, "a number", values);
     }
     const uint64_t constraints = random.below(5);
@@ -132,9 +132,7 @@ TEST(Space, ConstraintsCutBranchesEarly) {
     EXPECT_EQ(sample(space, random), enumerate(space).front()) << "found by descent: uniform draws have no chance";
 }
 
-TEST(Space, ASpaceWithoutParametersHasOnePoint) {
-    EXPECT_EQ(enumerate(Space()), std::vector<Point>{Point()});
-}
+TEST(Space, ASpaceWithoutParametersHasOnePoint) { EXPECT_EQ(enumerate(Space()), std::vector<Point>{Point()}); }
 
 TEST(Space, SamplesAreValidAndFixedBySeed) {
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -161,7 +159,7 @@ TEST(Space, SamplingIsUniform) {
     }
     ASSERT_EQ(seen.size(), points);
     for (const auto &[point, times] : seen) {
-        EXPECT_NEAR(times, draws / 12, 160) << point.text();   // five standard deviations
+        EXPECT_NEAR(times, draws / 12, 160) << point.text();  // five standard deviations
     }
 }
 
@@ -208,7 +206,7 @@ std::set<Point> one_step(const Space &space, const Point &from) {
             return std::find(parameter.values.begin(), parameter.values.end(), point[parameter.name]) -
                    parameter.values.begin();
         };
-        std::map<int64_t, Point> line;   // the valid points that differ from `from` in this parameter alone
+        std::map<int64_t, Point> line;  // the valid points that differ from `from` in this parameter alone
         for (const Point &point : all) {
             Point moved = point;
             moved.set(parameter.name, from[parameter.name]);
@@ -297,7 +295,9 @@ TEST(Space, RestrictKeepsThePointsThatAgree) {
     EXPECT_EQ(enumerate(some), std::vector<Point>({Point{{"tile_m", 32}, {"tile_n", 64}, {"order", 1}},
                                                    Point{{"tile_m", 64}, {"tile_n", 64}, {"order", 1}}}));
     EXPECT_EQ(error_of([] { restrict_to(tiles(), {{"tile_n", 65}}); }), "tile_n = 65 is not one of the values 32, 64, 128");
-    EXPECT_EQ(error_of([] { restrict_to(tiles(), {{"tile_o", 64}}); }),
+    EXPECT_EQ(error_of([] {
+                  restrict_to(tiles(), {{"tile_o", 64}});
+              }),
               "the schedule space has no parameter 'tile_o'; did you mean 'tile_m'?");
 }
 
@@ -307,7 +307,9 @@ TEST(Space, WrongDefinitionsAreRefused) {
               "the schedule space has two parameters 'a'");
     EXPECT_EQ(error_of([] { check_space(Space().parameter("a", "", {})); }),
               "the parameter 'a' of the schedule space has no values");
-    EXPECT_EQ(error_of([] { check_space(Space().parameter("a", "", {1, 2, 1})); }),
+    EXPECT_EQ(error_of([] {
+                  check_space(Space().parameter("a", "", {1, 2, 1}));
+              }),
               "the parameter 'a' of the schedule space lists 1 twice");
     EXPECT_EQ(error_of([] { check_space(Space().parameter("tile m", "", {1})); }),
               "'tile m' is not the name of a parameter: letters, digits, '_' and '.' make one");
@@ -316,14 +318,14 @@ TEST(Space, WrongDefinitionsAreRefused) {
               "the constraint 'c' is about an unknown parameter 'tyle'; did you mean 'tile'?");
     EXPECT_EQ(error_of([&] { check_space(Space().parameter("tile", "", {1}).constraint("c", {}, "", always)); }),
               "the constraint 'c' needs a predicate and the parameters that it is about");
-    EXPECT_EQ(error_of([] { count(Space().parameter("a", "", {})); }),
-              "the parameter 'a' of the schedule space has no values");
+    EXPECT_EQ(error_of([] { count(Space().parameter("a", "", {})); }), "the parameter 'a' of the schedule space has no values");
 }
 
 TEST(Space, AConstraintThatReadsMoreThanItDeclaresIsFound) {
     Space space;
-    space.parameter("a", "", {1, 2}).parameter("b", "", {1, 2}).constraint(
-        "c", {"a"}, "", [](const Point &point) { return point["a"] == point["b"]; });
+    space.parameter("a", "", {1, 2}).parameter("b", "", {1, 2}).constraint("c", {"a"}, "", [](const Point &point) {
+        return point["a"] == point["b"];
+    });
     EXPECT_THAT(error_of([&] { count(space); }), HasSubstr("has no value for the parameter 'b'"));
 }
 

@@ -1,6 +1,7 @@
 // Lane, reduction and array instructions on both models (isa reference 4.6 to 4.9, 4.12, 4.13).
 #include "simulator/lanes.h"
 
+#include <algorithm>
 #include <random>
 
 #include "tests/simulator/rig.h"
@@ -257,7 +258,7 @@ TYPED_TEST(VectorOps, GemmIsTheDotProductWithEachLoadedVector) {
     // From then on both shift.
     for (int vector = 0; vector < 5; vector++) {
         load(vector);
-        std::ranges::rotate(w, w.end() - 1);
+        std::rotate(w.begin(), w.end() - 1, w.end());
         w[0] = w[vector + 1];
         rig.run("gemm.vv v2, v1, v0, 0");
         ASSERT_EQ(rig.bits(2), expected_product(rig, 1, w)) << vector;

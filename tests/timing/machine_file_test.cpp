@@ -162,6 +162,7 @@ TEST_F(WrongFile, NotReadable) { EXPECT_EQ(load_message(), "the machine file can
 TEST_F(WrongFile, NotJson) {
     EXPECT_EQ(message_of_text("{\"name\": \"x\","), "not valid JSON near byte 14");
     EXPECT_EQ(message_of_text(""), "not valid JSON near byte 1");
+    EXPECT_EQ(message_of_text("{\"name\": 1e400}"), "not valid JSON: it holds a number that is too large");
     EXPECT_EQ(message_of_text("[]"), "a machine file must be a JSON object");
 }
 
@@ -169,7 +170,8 @@ TEST_F(WrongFile, TopLevel) {
     EXPECT_EQ(message_of_text("{}"), "name is missing");
     EXPECT_EQ(message_of_text(R"({"nam": "x"})"), "nam is not a key of a machine file; did you mean name?");
     EXPECT_EQ(message_of_text(R"({"name": 3})"), "name must be a text");
-    EXPECT_EQ(message_of_text(R"({"name": "x", "model": "magic"})"), "model is \"magic\", but it must be \"hardware\" or \"functional\"");
+    EXPECT_EQ(message_of_text(R"({"name": "x", "model": "magic"})"),
+              "model is \"magic\", but it must be \"hardware\" or \"functional\"");
     EXPECT_EQ(message_of_text(R"({"name": "x", "model": "hardware"})"), "it has no object \"parameters\"");
     EXPECT_EQ(message_of_text(R"({"name": "x", "model": "hardware", "parameters": {"vec": 3}})"),
               "parameters.vec must be an object of parameters");
@@ -239,11 +241,11 @@ TEST_F(WrongFile, Contradictions) {
     EXPECT_EQ(with("icache", "line", 4096), "no error");
     EXPECT_EQ(with("icache", "bytes", 128), "no error");
     EXPECT_EQ(with("dcache", "beat", 128), "machine ax01: dcache.line must be a multiple of dcache.beat");
-    EXPECT_EQ(with("dcache", "bytes", 128),
-              "machine ax01: dcache.bytes must be a multiple of dcache.line times dcache.ways");
+    EXPECT_EQ(with("dcache", "bytes", 128), "machine ax01: dcache.bytes must be a multiple of dcache.line times dcache.ways");
     EXPECT_EQ(with("dram", "banks", 1), "machine ax01: dram.banks must be a multiple of dram.groups");
-    EXPECT_EQ(with("dram", "refresh", 6239), "machine ax01: dram.refresh_interval must leave more than 38 cycles after dram.refresh, "
-                                             "or no beat is ever served");
+    EXPECT_EQ(with("dram", "refresh", 6239),
+              "machine ax01: dram.refresh_interval must leave more than 38 cycles after dram.refresh, "
+              "or no beat is ever served");
 }
 
 TEST_F(WrongFile, Inheritance) {

@@ -9,8 +9,8 @@ namespace {
 
 struct Case {
     std::string key;
-    int64_t value;          // instead of the default of ax01
-    int64_t difference;     // in cycles
+    int64_t value;       // instead of the default of ax01
+    int64_t difference;  // in cycles
     std::string program;
     Overrides others = {};  // of both runs
     bool cold = false;      // with the instruction cache as it is
@@ -23,13 +23,13 @@ const std::string long_tail = repeat("rsum.vi v60, v60, 64, m0\n", 4) + "halt.s\
 std::string tile(const std::string &reg, int pad, int rows, int columns, int pitch) {
     const uint32_t word = static_cast<uint32_t>(pad) << 30 | static_cast<uint32_t>(rows - 1) << 25 |
                           static_cast<uint32_t>(columns - 1) << 20 | static_cast<uint32_t>(pitch - 1);
-    return "lui.s " + reg + ", " + std::to_string(word >> 7) + "\nori.s " + reg + ", " + reg + ", " + std::to_string(word & 127) +
-           "\nnop.s\nnop.s\n";
+    return "lui.s " + reg + ", " + std::to_string(word >> 7) + "\nori.s " + reg + ", " + reg + ", " +
+           std::to_string(word & 127) + "\nnop.s\nnop.s\n";
 }
 // A transfer of one tile from or to memory 0x400 * 128 * page, waited for.
 std::string transfer(const std::string &mnemonic, int rows, int columns, int upper_address = 0) {
-    return tile("x3", 0, rows, columns, columns) + "lui.s x2, " + std::to_string(upper_address) + "\nnop.s\nnop.s\n" + mnemonic +
-           " x1, x2, x3\naddi.s x1, x1, 0\nhalt.s\n";
+    return tile("x3", 0, rows, columns, columns) + "lui.s x2, " + std::to_string(upper_address) + "\nnop.s\nnop.s\n" +
+           mnemonic + " x1, x2, x3\naddi.s x1, x1, 0\nhalt.s\n";
 }
 
 const std::vector<Case> &cases() {
@@ -55,7 +55,10 @@ const std::vector<Case> &cases() {
         {"ex5.store_hit", 12, 6, "sw.s x1, 0(x0)\nsw.s x1, 0(x0)\nhalt.s\n"},
         {"ex5.ii_after_L", 5, 3, "lw.s x1, 0(x0)\nlw.s x2, 0(x0)\naddi.s x1, x2, 0\nhalt.s\n"},
         {"dcache.miss_clean", 40, 12, "lw.s x1, 0(x0)\naddi.s x2, x1, 0\nhalt.s\n"},
-        {"dcache.miss_dirty", 46, 10, "sw.s x1, 0(x0)\nlw.s x2, 64(x0)\naddi.s x3, x2, 0\nhalt.s\n",
+        {"dcache.miss_dirty",
+         46,
+         10,
+         "sw.s x1, 0(x0)\nlw.s x2, 64(x0)\naddi.s x3, x2, 0\nhalt.s\n",
          {{"dcache.bytes", 64}, {"dcache.ways", 1}, {"dram.write_turnaround", 0}}},
         // Five lines of one set, then the first again: it stays only in a cache that is larger or has more ways.
         {"dcache.bytes", 8192, -28,
@@ -70,15 +73,19 @@ const std::vector<Case> &cases() {
 
         // Two blocks 8192 bytes apart, visited in turn, three times each: the second and third visits miss or not. A miss whose
         // row is open takes 24 cycles, and in the far block one more for the second sector unless the branch was mispredicted.
-        {"icache.bytes", 16384, -(4 * 24 + 1),
+        {"icache.bytes",
+         16384,
+         -(4 * 24 + 1),
          "addi.s x2, x0, 2\nlui.s x3, 65\naddi.s x4, x0, 0x80\njal x0, near\n.org 0x80\nnear: jalr x0, x3, 0\n"
          ".org 0x2080\nbge.s x1, x2, done, 1\njalr x0, x4, 0\ndone: halt.s\n",
-         {}, true},
+         {},
+         true},
         // The second packet needs the second sector, which is a line of its own: looked up at 35, there at 59 instead of 36.
         {"icache.line", 32, 23, "nop.s\nhalt.s\n", {}, true},
         {"icache.sector", 64, -1, "nop.s\nhalt.s\n", {}, true},
         {"branch.penalty", 5, 2, "jal x0, skip\nnop.s\nskip: halt.s\n"},
-        // Jump and branch share the only entry: the jump is mispredicted 4 times instead of once, the branch 3 times instead of 2.
+        // Jump and branch share the only entry: the jump is mispredicted 4 times instead of once, the branch 3 times instead
+        // of 2.
         {"branch.btb", 1, 4 * 3,
          "addi.s x1, x0, 0\naddi.s x2, x0, 3\nloop: jal x0, skip\nnop.s\nskip: nop.s\nnop.s\n"
          "blt.s x1, x2, loop, 1\nnop.s\nhalt.s\n"},
@@ -110,7 +117,8 @@ const std::vector<Case> &cases() {
              "vreg.ld v60, x2, x0, 31, 0\n" + long_tail},
         // Eight stores take 3 cycles each. In a queue of two they hold up the load behind them by 11 cycles.
         {"pad.queue", 2, 11,
-         "addi.s x9, x0, 1024\nnop.s\nnop.s\n" + repeat("vreg.st v1, x0, x0, 31, 0\n", 8) + "vreg.ld v60, x9, x0, 31, 0\n" + long_tail},
+         "addi.s x9, x0, 1024\nnop.s\nnop.s\n" + repeat("vreg.st v1, x0, x0, 31, 0\n", 8) + "vreg.ld v60, x9, x0, 31, 0\n" +
+             long_tail},
         {"vlsu.present", 4, 2, "vreg.ld v1, x0, x0, 31, 0\nvmov.vts x1, v1, 0\nhalt.s\n"},
         {"vlsu.load_extra", 3, 2, "vreg.ld v1, x0, x0, 31, 0\nvmov.vts x1, v1, 0\nhalt.s\n"},
         // The third waits for the first, the fourth for the second.
@@ -126,7 +134,9 @@ const std::vector<Case> &cases() {
         {"sdma.load_extra", 4, 3, transfer("scpad.st", 1, 16)},
         {"sdma.store_rows_ahead", 1, 6, transfer("scpad.st", 2, 16)},
         // Two transfers of one packet: the second one's row opens a cycle earlier.
-        {"bus.launches", 2, -1,
+        {"bus.launches",
+         2,
+         -1,
          tile("x3", 0, 1, 16, 16) + tile("x6", 1, 1, 16, 16) +
              "lui.s x5, 64\nnop.s\nnop.s\n{ scpad.ld x1, x2, x3 ; scpad.ld x4, x5, x6 }\naddi.s x4, x4, 0\nhalt.s\n",
          {{"issue.scalar_reads", 6}}},
@@ -140,12 +150,15 @@ const std::vector<Case> &cases() {
         {"dram.row_bytes", 16384, -10, transfer("scpad.ld", 1, 16, 64)},
         {"dram.banks", 4, 10, transfer("scpad.ld", 1, 16, 256)},
         // A row of two beats on both sides of 0x2000.
-        {"dram.groups", 1, 1,
+        {"dram.groups",
+         1,
+         1,
          tile("x3", 0, 1, 32, 32) + "lui.s x2, 64\nnop.s\nnop.s\naddi.s x2, x2, -32\nnop.s\nnop.s\nscpad.ld x1, x2, x3\n"
-             "addi.s x1, x1, 0\nhalt.s\n",
+                                    "addi.s x1, x1, 0\nhalt.s\n",
          {{"dram.open_closed", 0}}},
         // 64 beats of row 1 of bank 0, and one of row 2. With the cap the row is left and opened again: the stream loses 40
-        // cycles. Without it the single beat goes last and opens its row then: 21 cycles, and its wait comes first in the program.
+        // cycles. Without it the single beat goes last and opens its row then: 21 cycles, and its wait comes first in the
+        // program.
         {"dram.row_hit_cap", 1000, -18,
          tile("x3", 0, 32, 32, 32) + tile("x6", 1, 1, 16, 16) +
              "lui.s x2, 512\nlui.s x5, 1024\nnop.s\nnop.s\nscpad.ld x1, x2, x3\nscpad.ld x4, x5, x6\naddi.s x4, x4, 0\n"
@@ -153,13 +166,15 @@ const std::vector<Case> &cases() {
         // The only beat is launched in cycle 51, within a refresh that ends in 60: then its row opens again.
         {"dram.refresh_interval", 50, 19, transfer("scpad.ld", 1, 16), {{"dram.refresh", 10}}},
         // A chain of divisions leads into the refresh that starts at 700.
-        {"dram.refresh", 298, 10, repeat("divi.s x9, x9, 7\n", 10) + "addi.s x9, x9, 0\n" + transfer("scpad.ld", 1, 16),
+        {"dram.refresh",
+         298,
+         10,
+         repeat("divi.s x9, x9, 7\n", 10) + "addi.s x9, x9, 0\n" + transfer("scpad.ld", 1, 16),
          {{"dram.refresh_interval", 700}}},
         // The write is commanded in the cycle before the read could be.
         {"dram.write_turnaround", 30, 14,
-         tile("x3", 0, 1, 16, 16) + tile("x6", 1, 1, 16, 16) +
-             "addi.s x5, x0, 512\nnop.s\nnop.s\nscpad.st x1, x2, x3\n" + repeat("nop.s\n", 8) +
-             "scpad.ld x4, x5, x6\naddi.s x4, x4, 0\nhalt.s\n"},
+         tile("x3", 0, 1, 16, 16) + tile("x6", 1, 1, 16, 16) + "addi.s x5, x0, 512\nnop.s\nnop.s\nscpad.st x1, x2, x3\n" +
+             repeat("nop.s\n", 8) + "scpad.ld x4, x5, x6\naddi.s x4, x4, 0\nhalt.s\n"},
 
         {"sa.L", 50, 4, "gemm.vv v1, v2, v0, m0\nvmov.vts x1, v1, 0\nhalt.s\n"},
         {"sa.credits", 1, 45, "gemm.vv v1, v2, v0, m0\ngemm.vv v3, v2, v0, m0\nhalt.s\n"},
@@ -176,16 +191,17 @@ TEST(TimingParameters, ChangeCyclesExactly) {
         const Overrides base = one.cold ? one.others : one_fetch(one.others);
         Overrides changed = base;
         changed[one.key] = one.value;
-        EXPECT_EQ(cycles_of(one.program, changed) - cycles_of(one.program, base), one.difference) << cycles_of(one.program, base);
+        EXPECT_EQ(cycles_of(one.program, changed) - cycles_of(one.program, base), one.difference)
+            << cycles_of(one.program, base);
     }
 }
 
 // What the cases leave out has no influence on cycles: it is fixed, or decides only whether a program is refused.
 TEST(TimingParameters, AreAllCovered) {
     std::set<std::string> covered = {
-        "core.clock",
-        "memory.bytes", "issue.slots", "issue.scalar_reads", "issue.vector_reads", "issue.mask_reads", "issue.lane_ops",
-        "pad.count", "pad.bytes", "sdma.max_rows", "sdma.max_cols", "sa.switch_spacing", "sa.weight_buffers",
+        "core.clock",       "memory.bytes",      "issue.slots",       "issue.scalar_reads", "issue.vector_reads",
+        "issue.mask_reads", "issue.lane_ops",    "pad.count",         "pad.bytes",          "sdma.max_rows",
+        "sdma.max_cols",    "sa.switch_spacing", "sa.weight_buffers",
     };
     for (const Case &one : cases()) {
         covered.insert(one.key);
@@ -196,7 +212,7 @@ TEST(TimingParameters, AreAllCovered) {
     }
 }
 
-// The dependent-issue distance is L + 3, for every unit.
+// A cold miss: launched in cycle 1, the row open in 11, the first sector there in 33 and usable in 34.
 TEST(TimingParameters, TheFirstPacketIssuesWhenItsSectorIsThere) {
     EXPECT_EQ(cycles_of("halt.s\n"), 35);
     EXPECT_EQ(cycles_of("halt.s\n", one_fetch()), 35);

@@ -54,8 +54,8 @@ private:
         append({operation(Opcode::ori_s, reg, reg, 0, static_cast<int32_t>(value & 127))});
     }
 
-    // Pad rows: loads read 0..63, stores write 128.., transfers fill 256.. and read 512.. . Memory: transfers load from 0x100000,
-    // store to 0x200000, scalar accesses stay at 0x40000; every pad has its own 64 KB.
+    // Pad rows: loads read 0..63, stores write 128.., transfers fill 256.. and read 512.. . Memory: transfers load from
+    // 0x100000, store to 0x200000, scalar accesses stay at 0x40000; every pad has its own 64 KB.
     void set_up() {
         for (int pad = 0; pad < 4; pad++) {
             load_constant(number(pad_base + pad), 256 * 64);
@@ -66,7 +66,8 @@ private:
         for (int pad = 0; pad < 8; pad++) {
             const uint32_t rows = static_cast<uint32_t>(pick(1, 32)), columns = static_cast<uint32_t>(pick(1, 32));
             const uint32_t pitch = columns + static_cast<uint32_t>(pick(0, 1) * pick(0, 300));
-            load_constant(number(control + pad), static_cast<uint32_t>(pad % 4) << 30 | (rows - 1) << 25 | (columns - 1) << 20 | (pitch - 1));
+            load_constant(number(control + pad),
+                          static_cast<uint32_t>(pad % 4) << 30 | (rows - 1) << 25 | (columns - 1) << 20 | (pitch - 1));
         }
         load_constant(scalar_base, 0x40000);
         for (int row = 0; row < 4; row++) {
@@ -88,7 +89,8 @@ private:
             // A packet ahead and in the loop: a taken branch does not leave it.
             append_random(chance(8) ? (std::min(last, place + pick(1, 6)) - place) * static_cast<int>(packet_bytes) : 0);
         }
-        Instruction back = operation(Opcode::blt_s, 0, counter, number(counter + 10), (first - last) * static_cast<int>(packet_bytes));
+        Instruction back =
+            operation(Opcode::blt_s, 0, counter, number(counter + 10), (first - last) * static_cast<int>(packet_bytes));
         back.aux = 1;
         append({back});
     }
@@ -98,9 +100,11 @@ private:
         Packet packet{};
         size_t filled = 0;
         if (skip != 0) {
-            packet[filled] = chance(20) ? operation(Opcode::jal, scalar(), 0, 0, skip)
-                                        : operation(static_cast<Opcode>(pick(static_cast<int>(Opcode::beq_s), static_cast<int>(Opcode::ble_s))),
-                                                    0, scalar(), scalar(), skip);
+            packet[filled] =
+                chance(20)
+                    ? operation(Opcode::jal, scalar(), 0, 0, skip)
+                    : operation(static_cast<Opcode>(pick(static_cast<int>(Opcode::beq_s), static_cast<int>(Opcode::ble_s))), 0,
+                                scalar(), scalar(), skip);
             if (packet[filled].op != Opcode::jal) {
                 packet[filled].aux = number(pick(0, 3));
             }
@@ -133,19 +137,31 @@ private:
             return chance(75) ? random_access() : operation(Opcode::gemm_vv, vector(), vector(), vector());
         }
         switch (pick(0, 11)) {
-            case 0: case 1: return random_access();
-            case 2: case 3: return random_transfer();
-            case 4: return random_scalar_access();
-            case 5: return operation(Opcode::gemm_vv, vector(), vector(), vector());
-            case 6: return chance(2) ? operation(Opcode::lw_vi, 0, vector()) : operation(Opcode::vmov_vts, scalar(), vector(), 0, pick(0, 31));
-            case 7: case 8: return random_lane();
-            default: return random_scalar();
+            case 0:
+            case 1:
+                return random_access();
+            case 2:
+            case 3:
+                return random_transfer();
+            case 4:
+                return random_scalar_access();
+            case 5:
+                return operation(Opcode::gemm_vv, vector(), vector(), vector());
+            case 6:
+                return chance(2) ? operation(Opcode::lw_vi, 0, vector())
+                                 : operation(Opcode::vmov_vts, scalar(), vector(), 0, pick(0, 31));
+            case 7:
+            case 8:
+                return random_lane();
+            default:
+                return random_scalar();
         }
     }
     Instruction random_access() {
         const bool store = chance(40), careful = chance(care_);
         const int rows = store == careful ? scalar_base + 1 : zero_row;  // a careless store and load change areas
-        Instruction access = operation(store ? Opcode::vreg_st : Opcode::vreg_ld, vector(), 0, number(rows + pick(0, 3)), pick(0, 31));
+        Instruction access =
+            operation(store ? Opcode::vreg_st : Opcode::vreg_ld, vector(), 0, number(rows + pick(0, 3)), pick(0, 31));
         access.aux = number(pick(0, static_cast<int>(machine_.pad.count) - 1));
         if (!careful && chance(30)) {
             access.a = number(pad_base + pick(0, 7));  // waits for the transfer that fills or reads these rows
@@ -161,7 +177,8 @@ private:
     }
     Instruction random_scalar_access() {
         const Opcode ops[] = {Opcode::lw_s, Opcode::sw_s, Opcode::lhw_s, Opcode::shw_s};
-        return operation(ops[pick(0, 3)], scalar(), number(chance(95) ? scalar_base : memory_base + pick(0, 7)), 0, pick(-2048, 2047));
+        return operation(ops[pick(0, 3)], scalar(), number(chance(95) ? scalar_base : memory_base + pick(0, 7)), 0,
+                         pick(-2048, 2047));
     }
     Instruction random_lane() {
         const Opcode two[] = {Opcode::add_vv, Opcode::sub_vv, Opcode::mul_vv};
@@ -169,9 +186,16 @@ private:
         const Opcode one[] = {Opcode::expi_vi, Opcode::rsum_vi, Opcode::rmin_vi, Opcode::rmax_vi};
         Instruction lane;
         switch (pick(0, 4)) {
-            case 0: case 1: lane = operation(two[pick(0, 2)], vector(), vector(), vector()); break;
-            case 2: lane = operation(with_scalar[pick(0, 2)], vector(), vector(), scalar()); break;
-            case 3: lane = operation(one[pick(0, 3)], vector(), vector(), 0, 64); break;
+            case 0:
+            case 1:
+                lane = operation(two[pick(0, 2)], vector(), vector(), vector());
+                break;
+            case 2:
+                lane = operation(with_scalar[pick(0, 2)], vector(), vector(), scalar());
+                break;
+            case 3:
+                lane = operation(one[pick(0, 3)], vector(), vector(), 0, 64);
+                break;
             default:
                 lane = chance(50) ? operation(Opcode::mgt_mvv, mask(), vector(), vector())
                                   : operation(Opcode::mlt_mvs, mask(), vector(), scalar());
@@ -180,14 +204,21 @@ private:
         return lane;
     }
     Instruction random_scalar() {
-        const Opcode two[] = {Opcode::add_s, Opcode::xor_s, Opcode::mul_s, Opcode::sltu_s, Opcode::add_bf, Opcode::mul_bf, Opcode::slt_bf};
+        const Opcode two[] = {Opcode::add_s,  Opcode::xor_s,  Opcode::mul_s, Opcode::sltu_s,
+                              Opcode::add_bf, Opcode::mul_bf, Opcode::slt_bf};
         const Opcode one[] = {Opcode::rcp_bf, Opcode::sqrt_bf, Opcode::stbf_s};
         switch (pick(0, 5)) {
-            case 0: case 1: return operation(two[pick(0, 6)], scalar(), scalar(), scalar());
-            case 2: return operation(one[pick(0, 2)], scalar(), scalar());
-            case 3: return operation(chance(30) ? Opcode::divi_s : Opcode::muli_s, scalar(), scalar(), 0, pick(1, 2000));
-            case 4: return chance(50) ? operation(Opcode::mv_mts, scalar(), mask()) : operation(Opcode::mv_stm, mask(), scalar());
-            default: return operation(Opcode::addi_s, scalar(), scalar(), 0, pick(-2048, 2047));
+            case 0:
+            case 1:
+                return operation(two[pick(0, 6)], scalar(), scalar(), scalar());
+            case 2:
+                return operation(one[pick(0, 2)], scalar(), scalar());
+            case 3:
+                return operation(chance(30) ? Opcode::divi_s : Opcode::muli_s, scalar(), scalar(), 0, pick(1, 2000));
+            case 4:
+                return chance(50) ? operation(Opcode::mv_mts, scalar(), mask()) : operation(Opcode::mv_stm, mask(), scalar());
+            default:
+                return operation(Opcode::addi_s, scalar(), scalar(), 0, pick(-2048, 2047));
         }
     }
 

@@ -36,7 +36,8 @@ inline RunResult run_program(const Program &program, const Machine &machine, con
     return run_timed(machine, program, *state, options, advance);
 }
 
-// A single fetch brings 4096 bytes of code, and the first packet issues in cycle 34: what follows is free of instruction misses.
+// A single fetch brings 4096 bytes of code, and the first packet issues in cycle 34: what follows is free of instruction
+// misses.
 inline Overrides one_fetch(Overrides overrides = {}) {
     overrides.insert({{"icache.line", 4096}, {"icache.sector", 4096}});
     return overrides;

@@ -1,0 +1,144 @@
+#include "codegen/delays.h"
+
+#include <algorithm>
+#include <array>
+
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+// The fewest cycles between two packets: one each, the initiation intervals of the lane units, and known delays.
+int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
+    const int total = static_cast<int>(packets.size()), end = to + distance * total;
+    const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp; };
+    std::array<int, 16> free_at{};
+    int delayed = -1, cycle = 0;
+    for (int p = from; p <= end; p++) {
+        if (p > from) cycle++;
+        if (p == to && to == total && distance == 0) break;   // the end of the block itself
+        const OpGroup &packet = packets[p % total];
+        for (const Op &op : packet) {
+            const Unit unit = info(op.opcode).unit;
+            if (lane(unit)) cycle = std::max(cycle, free_at[static_cast<int>(unit)]);
+            if (delayed >= 0 && delay_.defined() && std::count(op.src.begin(), op.src.end(), delay_) > 0) cycle = std::max(cycle, delayed);
+        }
+        for (const Op &op : packet) {
+            const Unit unit = info(op.opcode).unit;
+            if (lane(unit)) free_at[static_cast<int>(unit)] = cycle + static_cast<int>(machine_.vec.ii);
+            if (op.opcode == Opcode::rcp_bf && op.dst == delay_) delayed = cycle + delay_cycles();
+        }
+    }
+    return cycle;
+}
+
+int Delays::delay_cycles() const { return result_latency(machine_, Opcode::rcp_bf); }
+
+// Packets that take at least so many cycles: a few cycles as packets that do nothing of use, more as reciprocals whose
+// results are waited for.
+std::vector<OpGroup> Delays::delay_packets(int cycles) {
+    if (!delay_.defined()) delay_ = kernel_.scalar("delay");
+    Op start, read;
+    start.opcode = Opcode::rcp_bf;
+    start.dst = delay_;
+    start.src = {kernel_.constant(0x3F800000)};
+    read.opcode = Opcode::or_s;
+    read.dst = zero_scalar;
+    constexpr int most_fillers = 6;
+    std::vector<OpGroup> packets;
+    for (; cycles > most_fillers; cycles -= delay_cycles() + 1) {
+        read.src = {delay_, zero_scalar};
+        packets.push_back({start});
+        packets.push_back({read});
+    }
+    read.src = {zero_scalar, zero_scalar};
+    for (; cycles > 0; cycles--) packets.push_back({read});
+    return packets;
+}
+
+// Puts packets that take the missing cycles before packet `at`.
+void Delays::insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_of, int at, int missing) {
+    const std::vector<OpGroup> delays = delay_packets(missing);
+    const int room = static_cast<int>(delays.size()) + 1;
+    for (size_t i = 0; i < graph.cycle.size(); i++) graph.cycle[i] = packet_of[i] + (packet_of[i] < at ? 0 : room);
+    for (size_t d = 0; d < delays.size(); d++) {
+        graph.ops.push_back(delays[d].front());
+        graph.cycle.push_back(at + static_cast<int>(d));
+    }
+}
+
+std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
+    for (int attempt = 0; attempt < 64; attempt++) {
+        std::vector<int> packet_of;
+        std::vector<OpGroup> packets = gather(graph, &packet_of);
+        int at = -1, missing = 0;
+        for (const Edge &e : graph.edges) {
+            if (!e.hard) continue;
+            const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
+            if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
+                at = packet_of[e.to];
+                missing = e.latency - apart;
+            } else if (apart < e.latency && packet_of[e.to] == at) {
+                missing = std::max(missing, e.latency - apart);
+            }
+        }
+        if (at < 0) return packets;
+        insert_delay(graph, packet_of, at, missing);
+    }
+    throw Error("cannot generate code: the distance that the array's weights need could not be kept");
+}
+
+void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)> &is_loop_body) {
+    if (!machine_.timed() || machine_.sa.switch_spacing <= 1) return;
+    const int spacing = static_cast<int>(machine_.sa.switch_spacing);
+    // Shortest distance, in packets, from a row to the start of each block: relaxed until nothing changes.
+    std::vector<int> distance(blocks.size(), spacing);
+    auto leave = [&](size_t b) {
+        const std::vector<OpGroup> &packets = blocks[b].packets;
+        const int count = static_cast<int>(packets.size());
+        int last_row = -1;
+        for (int p = 0; p < count; p++)
+            for (const Op &op : packets[p])
+                if (op.opcode == Opcode::gemm_vv) last_row = p;
+        int since = count == 0 ? distance[b] : last_row >= 0 ? least_cycles(packets, last_row, count, 0) : distance[b] + least_cycles(packets, 0, count, 0);
+        return std::min(since, spacing);
+    };
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t b = 0; b < blocks.size(); b++) {
+            const int out = leave(b);
+            auto reach = [&](size_t to) {
+                if (to < blocks.size() && out < distance[to]) {
+                    distance[to] = out;
+                    changed = true;
+                }
+            };
+            if (blocks[b].end.kind != Terminator::Halt) reach(b + 1);
+            if (blocks[b].end.kind == Terminator::Loop || blocks[b].end.kind == Terminator::Skip) reach(blocks[b].end.target);
+        }
+    }
+    for (size_t b = 0; b < blocks.size(); b++) {
+        int first = -1;
+        bool rows_before = false;   // rows of this block have their own edges
+        for (size_t p = 0; p < blocks[b].packets.size() && first < 0; p++)
+            for (const Op &op : blocks[b].packets[p]) {
+                if (op.opcode == Opcode::lw_vi) first = static_cast<int>(p);
+                if (op.opcode == Opcode::gemm_vv && first < 0) rows_before = true;
+            }
+        if (first < 0 || rows_before) continue;
+        const int since = distance[b] + least_cycles(blocks[b].packets, 0, first, 0);
+        if (since >= spacing) continue;
+        // A loop's own iterations are apart already: the delay goes in front of it.
+        const bool in_front = is_loop_body(b) && b > 0;
+        auto &packets = blocks[in_front ? b - 1 : b].packets;
+        const std::vector<OpGroup> delays = delay_packets(spacing - since);
+        packets.insert(in_front ? packets.end() : packets.begin() + first, delays.begin(), delays.end());
+    }
+}
+
+bool Delays::touches(const Op &op) const {
+    if (!delay_.defined()) return false;
+    const std::vector<Reg> reads = reads_of(op);
+    return op.dst == delay_ || std::find(reads.begin(), reads.end(), delay_) != reads.end();
+}
+
+}  // namespace atalla::codegen

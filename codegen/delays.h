@@ -1,0 +1,38 @@
+// Distances that the hardware does not keep by itself: proved from packets and units, or made with packets that take time.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "codegen/blocks.h"
+#include "codegen/schedule_graph.h"
+
+namespace atalla::codegen {
+
+class Delays {
+public:
+    explicit Delays(Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
+
+    // The packets of a scheduled block. Cycles without an operation are not emitted: the hardware waits by itself, except
+    // across hard edges, where packets that take a known time are put in between.
+    std::vector<OpGroup> packets(ScheduleGraph &graph);
+
+    // A weight load soon after the rows of another block: blocks that load weights get a delay unless enough cycles come
+    // first. `is_loop_body(b)`: block b is the whole body of a loop.
+    void keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)> &is_loop_body);
+
+    // Does an operation touch the register that delays wait for?
+    bool touches(const Op &op) const;
+
+private:
+    int least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const;
+    int delay_cycles() const;
+    void insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_of, int at, int missing);
+    std::vector<OpGroup> delay_packets(int cycles);
+
+    Kernel &kernel_;
+    const Machine &machine_;
+    Reg delay_;
+};
+
+}  // namespace atalla::codegen

@@ -1,0 +1,139 @@
+// The matcher's fills: constants around what a copy brings to the pads, such as the zeros behind the last element of a row.
+#include <algorithm>
+
+#include "codegen/copy_nest.h"
+#include "codegen/matcher.h"
+
+namespace atalla::codegen {
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+const FloatImm *filled_with(const Store *store) {
+    const auto *splat = store->value.as<Broadcast>();
+    return splat != nullptr ? splat->value.as<FloatImm>() : nullptr;
+}
+
+}  // namespace
+
+// The values that the part of a place that depends on loops takes; nothing if there are very many.
+std::optional<std::set<int64_t>> Matcher::all_places(const LinearForm &form) {
+    if (form.is_constant()) return std::set<int64_t>{form.constant};
+    if (form.terms.size() == 1) {
+        // A ring slot.
+        const auto [atom, coefficient] = *form.terms.begin();
+        const auto *ring = kernel_.atoms[atom].expr.as<Mod>();
+        const auto *count = ring != nullptr ? ring->b.as<IntImm>() : nullptr;
+        if (count != nullptr) {
+            std::set<int64_t> places;
+            for (int64_t i = 0; i < count->value; i++) places.insert(form.constant + i * coefficient);
+            return places;
+        }
+    }
+    constexpr int64_t most = 256;
+    for (size_t l = 0; l < kernel_.loops.size(); l++) {
+        const bool used = std::any_of(form.terms.begin(), form.terms.end(), [&](const auto &term) {
+            return expr_uses_var(kernel_.atoms[term.first].expr, kernel_.loops[l].name);
+        });
+        if (!used) continue;
+        if (kernel_.loops[l].extent > most) return std::nullopt;
+        std::set<int64_t> places;
+        for (int64_t i = 0; i < kernel_.loops[l].extent; i++) {
+            const auto some = all_places(scope_.at(form, static_cast<int>(l), i));
+            if (!some) return std::nullopt;
+            places.insert(some->begin(), some->end());
+        }
+        return places;
+    }
+    return std::nullopt;
+}
+
+// Notes how many lanes of each row a copy brings, and that the others of `filled` rows keep the constant they were filled
+// with at the start. Where a row is to hold both, its Func is filled before each copy instead.
+void Matcher::note_rows(const Copy &copy, const std::set<int64_t> &filled) {
+    const Allocation &allocation = kernel_.allocations[copy.allocation];
+    std::vector<int8_t> &brought = brought_[copy.allocation];
+    brought.resize(static_cast<size_t>(allocation.rows), not_copied);
+    const auto places = all_places(copy.pad_row);
+    bool in_order = places.has_value();
+    const auto note = [&](int64_t row, int8_t lanes) {
+        for (int64_t place : *places) {
+            if (place + row < 0 || place + row >= allocation.rows) throw Mismatch{"a copy leaves '" + allocation.name + "'"};
+            int8_t &known = brought[static_cast<size_t>(place + row)];
+            in_order = in_order && (known == not_copied || known == lanes);
+            known = lanes;
+        }
+    };
+    if (in_order) {
+        std::set<int64_t> untouched = filled;
+        for (const Box &box : copy.boxes)
+            for_each_row(box, [&](int64_t row) {
+                untouched.erase(row);
+                note(row, static_cast<int8_t>(box.cols));
+            });
+        for (int64_t row : untouched) note(row, 0);
+    }
+    if (!in_order) fill_in_place(copy.allocation);
+}
+
+void Matcher::fill_in_place(int allocation) const {
+    for (const auto &[name, index] : allocations_)
+        if (index == allocation) throw FillInPlace{name};
+    throw Mismatch{"a fill of an allocation that is not known"};
+}
+
+// A fill with a constant followed by a copy over it. Only rows that the copy does not cover are filled, and, since a copy
+// never touches the other lanes, once for all.
+bool Matcher::match_filled_copy(const Block *block) {
+    const Store *fill = lone_store(block->first);
+    if (fill == nullptr || !allocations_.count(fill->name) || filled_with(fill) == nullptr) return false;
+    // Other statements may follow.
+    const auto *rest = block->rest.as<Block>();
+    const Stmt copying = rest != nullptr ? rest->first : block->rest;
+    const Store *copy = lone_store(copying);
+    if (copy == nullptr || fill->name != copy->name || copy->value.as<Load>() == nullptr) return false;
+    if (fill_in_place_.count(fill->name)) return false;
+    const size_t before = body_->size();
+    if (!match_copy(copying)) return false;
+    if (body_->size() == before) fail("a copy over a fill moves nothing", copying);
+
+    CopyNest nest(kernel_, scope_, fill->index, Expr());
+    nest.first_only = body_->back().copy->first_of;
+    std::set<int64_t> rows;
+    LinearForm base;
+    for (const CopyLeaf &leaf : nest.collect(block->first)) {
+        std::vector<Box> boxes;
+        CopyLeaf rows_only = leaf;
+        for (CopyDim &d : rows_only.dims)
+            if (d.name.empty()) d.mem = 1;
+        append_boxes(rows_only, fill->name, boxes);
+        for (const Box &box : boxes) for_each_row(box, [&](int64_t row) { rows.insert(row); });
+        base = outer_part(leaf.pad);
+    }
+    if (!base.divide(32)) fail("a fill does not start at a row of the pads", block->first);
+    const Copy &moved = *body_->back().copy;
+    if (computed_.count(moved.allocation)) fill_in_place(moved.allocation);
+    if (base.terms != moved.pad_row.terms) fail("a fill and the copy over it are placed differently", block->first);
+    note_rows(moved, rows);
+    for (const Box &box : moved.boxes)
+        if (box.cols == 32) for_each_row(box, [&](int64_t row) { rows.erase(row); });
+    const auto places = all_places(base);
+    const Reg value = rows.empty() ? Reg{} : constant_vector(static_cast<float>(filled_with(fill)->value));
+    for (int64_t place : *places)
+        for (int64_t row : rows) {
+            if (!filled_rows_.insert({moved.allocation, place + row}).second) continue;
+            Op op;
+            op.opcode = Opcode::vreg_st;
+            op.access = PadAccess{moved.allocation, {place + row, {}}, {}};
+            op.src = {Reg{}, Reg{}, value};
+            op.imm = 31;
+            op.source = moved.source;
+            entry_.push_back(op);
+        }
+    if (rest != nullptr) visit(rest->rest);
+    return true;
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,371 @@
+// The matcher's loops, and the register variables that they carry from one iteration to the next.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/halide_loops.h"
+#include "codegen/matcher.h"
+
+namespace atalla::codegen {
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+std::set<std::string> stored_names(const Stmt &s) {
+    struct StoresTo : IRVisitor {
+        std::set<std::string> names;
+        using IRVisitor::visit;
+        void visit(const Store *op) override {
+            names.insert(op->name);
+            IRVisitor::visit(op);
+        }
+    } visitor;
+    s.accept(&visitor);
+    return std::move(visitor.names);
+}
+
+// Does an index of an access to one of the given arrays use the variable?
+class IndexesArray : public IRVisitor {
+public:
+    IndexesArray(const std::set<std::string> &arrays, std::string variable) : arrays_(arrays) { tainted_.insert(std::move(variable)); }
+    bool found = false;
+    using IRVisitor::visit;
+    void visit(const LetStmt *op) override {
+        taint(op->name, op->value);
+        IRVisitor::visit(op);
+    }
+    void visit(const Let *op) override {
+        taint(op->name, op->value);
+        IRVisitor::visit(op);
+    }
+    void visit(const Load *op) override {
+        check(op->name, op->index);
+        IRVisitor::visit(op);
+    }
+    void visit(const Store *op) override {
+        check(op->name, op->index);
+        IRVisitor::visit(op);
+    }
+
+private:
+    bool uses(const Expr &e) {
+        struct Uses : IRVisitor {
+            const std::set<std::string> &names;
+            bool found = false;
+            explicit Uses(const std::set<std::string> &n) : names(n) {}
+            using IRVisitor::visit;
+            void visit(const Variable *v) override { found |= names.count(v->name) > 0; }
+        } visitor(tainted_);
+        e.accept(&visitor);
+        return visitor.found;
+    }
+    void taint(const std::string &name, const Expr &value) {
+        if (uses(value)) tainted_.insert(name);
+    }
+    void check(const std::string &name, const Expr &index) {
+        if (arrays_.count(name) && uses(index)) found = true;
+    }
+    const std::set<std::string> &arrays_;
+    std::set<std::string> tainted_;
+};
+
+}  // namespace
+
+bool Matcher::must_unroll(const For *loop) const {
+    if (split_loop_name(loop->name).variable.ends_with("_unroll")) return true;
+    std::set<std::string> names;
+    for (const auto &[name, array] : arrays_)
+        if (!array.weights) names.insert(name);
+    IndexesArray visitor(names, loop->name);
+    loop->body.accept(&visitor);
+    return visitor.found;
+}
+
+void Matcher::visit_loop(const For *loop) {
+    if (loop->for_type != ForType::Serial) fail("only serial loops can be executed", Stmt(loop));
+    const LoopShape shape = loop_shape(loop);
+    const LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
+    if (!extent.is_constant() || !first.is_constant())
+        fail("the bounds of loop '" + loop->name + "' are not constants (bound the tile, or split with ShiftInwards)", Stmt(loop));
+    if (extent.constant <= 0) return;
+    const bool descending = fills_weights(loop), outermost = descending && !filling_;
+    if (outermost) {
+        check_filling(loop);
+        filling_ = true;
+    }
+    if (must_unroll(loop)) {
+        unroll(loop, first.constant, extent.constant, descending);
+    } else {
+        std::vector<Range> ranges = {{first.constant, extent.constant}};
+        if (!descending) ranges = alike(loop, ranges[0]);
+        if (optimize_ && !descending && ranges[0].count > 1 && worth_peeling(loop)) {
+            ranges.insert(ranges.begin(), {ranges[0].first, 1});
+            ranges[1] = {ranges[1].first + 1, ranges[1].count - 1};
+        }
+        for (const Range &range : ranges) {
+            if (range.count == 1) unroll(loop, range.first, 1, false);
+            else counted_loop(loop, range.first, range.count, descending);
+        }
+    }
+    if (outermost) filling_ = false;
+}
+
+// ---- iterations that differ
+
+// Are the bounds of all loops inside constant, as far as they depend on this loop, while it runs through the range?
+bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
+    const size_t loops = kernel_.loops.size(), atoms = kernel_.atoms.size(), registers = kernel_.registers.size();
+    IndexScope scope = scope_;
+    const auto enter = [&](const For *l, int64_t first, int64_t count) {
+        const int id = static_cast<int>(kernel_.loops.size());
+        kernel_.loops.push_back({unique_loop_name(l->name), count, -1, Reg{}});
+        LinearForm variable = scope.loop_variable(id);
+        variable.constant = first;
+        scope.bind(l->name, variable);
+        return id;
+    };
+    const int id = enter(loop, range.first, range.count);
+    const std::string name = kernel_.loops[id].name;
+    const auto depends = [&](const LinearForm &form) {
+        return std::any_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return expr_uses_var(kernel_.atoms[term.first].expr, name); });
+    };
+    bool constant = true;
+    struct Bounds : IRVisitor {
+        std::function<bool(const LetStmt *)> let;
+        std::function<bool(const For *)> loop;
+        using IRVisitor::visit;
+        void visit(const LetStmt *op) override {
+            if (let(op)) op->body.accept(this);
+        }
+        void visit(const For *op) override {
+            if (loop(op)) op->body.accept(this);
+        }
+        void visit(const Store *) override {}
+    } bounds;
+    bounds.let = [&](const LetStmt *op) {
+        if (!op->value.type().is_scalar() || !op->value.type().is_int()) return true;
+        try {
+            scope.bind(op->name, scope.linear(op->value));
+        } catch (const Mismatch &) {
+            // Of no use in a bound; where it is, that does not match either.
+        }
+        return true;
+    };
+    bounds.loop = [&](const For *op) {
+        try {
+            const LoopShape shape = loop_shape(op);
+            const LinearForm first = scope.linear(shape.first), extent = scope.linear(shape.extent);
+            if ((depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0) constant = false;
+            enter(op, first.is_constant() ? first.constant : 0, extent.is_constant() ? extent.constant : 0);
+        } catch (const Mismatch &) {
+            return false;
+        }
+        return constant;
+    };
+    loop->body.accept(&bounds);
+    kernel_.loops.resize(loops);
+    kernel_.atoms.resize(atoms);
+    kernel_.registers.resize(registers);
+    return constant;
+}
+
+// Cuts a loop so that the bounds of the loops inside are the same in all iterations of a range. Tails differ at the end,
+// borders also at the start.
+std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
+    struct UsesInBounds : IRVisitor {
+        std::set<std::string> tainted;
+        bool found = false;
+        using IRVisitor::visit;
+        bool uses(const Expr &e) const {
+            return std::any_of(tainted.begin(), tainted.end(), [&](const std::string &name) { return expr_uses_var(e, name); });
+        }
+        void visit(const LetStmt *op) override {
+            if (uses(op->value)) tainted.insert(op->name);
+            op->body.accept(this);
+        }
+        void visit(const For *op) override {
+            const LoopShape shape = loop_shape(op);
+            found |= uses(shape.first) || uses(shape.extent);
+            op->body.accept(this);
+        }
+        void visit(const Store *) override {}
+    } bounds;
+    bounds.tainted.insert(loop->name);
+    loop->body.accept(&bounds);
+    if (!bounds.found || all.count == 1 || has_constant_bounds(loop, all)) return {all};
+    const auto [first, count] = all;
+    if (has_constant_bounds(loop, {first, count - 1})) return {{first, count - 1}, {first + count - 1, 1}};
+    if (count > 2 && has_constant_bounds(loop, {first + 1, count - 1})) return {{first, 1}, {first + 1, count - 1}};
+    if (count > 2 && has_constant_bounds(loop, {first + 1, count - 2})) return {{first, 1}, {first + 1, count - 2}, {first + count - 1, 1}};
+    return {all};
+}
+
+std::string Matcher::unique_loop_name(const std::string &name) const {
+    const auto taken = [&](const std::string &n) {
+        return std::any_of(kernel_.loops.begin(), kernel_.loops.end(), [&](const LoopInfo &loop) { return loop.name == n; });
+    };
+    std::string unique = name;
+    for (int copy = 2; taken(unique); copy++) unique = name + "#" + std::to_string(copy);
+    return unique;
+}
+
+// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go.
+bool Matcher::worth_peeling(const For *loop) const {
+    for (const std::string &name : stored_names(loop->body)) {
+        const auto it = arrays_.find(name);
+        if (it == arrays_.end() || it->second.weights) continue;
+        for (const auto &[element, value] : it->second.elements)
+            if (value.kind == Value::Constant) return true;
+    }
+    return false;
+}
+
+void Matcher::unroll(const For *loop, int64_t first, int64_t extent, bool descending) {
+    for (int64_t i = 0; i < extent; i++) {
+        scope_.bind(loop->name, {first + (descending ? extent - 1 - i : i), {}});
+        visit(loop->body);
+    }
+    scope_.unbind(loop->name);
+}
+
+void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool descending) {
+    std::set<std::string> carried;
+    bool loads_weights = false;
+    for (const std::string &name : stored_names(loop->body)) {
+        const auto it = arrays_.find(name);
+        if (it != arrays_.end() && !it->second.weights) carried.insert(name);
+        loads_weights |= weight_names_.count(name) > 0;
+    }
+    if (loads_weights && !filling_) {
+        // The second iteration finds in the weight buffer what the first one left there.
+        loaded_weights_.clear();
+        fill_++;
+    }
+    const Homes homes = settle(carried);
+    numbered_.clear();
+
+    const int id = static_cast<int>(kernel_.loops.size());
+    const LoopName name = split_loop_name(loop->name);
+    // A loop of the lowered code can be several here (peeled, or in an unrolled one): each has its own name and variable.
+    kernel_.loops.push_back({fmt::format("{}#{}", loop->name, id), extent, loop_, kernel_.scalar(name.variable)});
+    LinearForm variable = scope_.loop_variable(id);   // counts 0 .. extent-1
+    if (descending) {
+        variable = variable.scaled(-1);
+        variable.constant = first + extent - 1;
+    } else {
+        variable.constant = first;
+    }
+    scope_.bind(loop->name, variable);
+
+    Loop result{id, extent, 0, name.func + "." + name.variable, {}};
+    Body *outer_body = std::exchange(body_, &result.body);
+    const int outer_loop = std::exchange(loop_, id);
+    visit(loop->body);
+    keep_apart(carried, homes);
+    carry(homes, result.body);
+    body_ = outer_body;
+    loop_ = outer_loop;
+    scope_.unbind(loop->name);
+    numbered_.clear();
+    body_->push_back(std::move(result));
+}
+
+// Before a loop: every carried variable that has a value gets a register of its own that holds it.
+Matcher::Homes Matcher::settle(const std::set<std::string> &arrays) {
+    std::set<Reg> taken = {zero_vector};
+    const auto take = [&](const Value &value) {
+        if (value.names_vector()) taken.insert(value.reg);
+    };
+    for (const auto &[name, value] : named_) take(value);
+    for (const auto &[bits, reg] : constant_vectors_) taken.insert(reg);
+    for (const auto &[name, array] : arrays_)
+        if (!arrays.count(name))
+            for (const auto &[element, value] : array.elements) take(value);
+    Homes homes;
+    for (const std::string &name : arrays) {
+        RegisterArray &array = arrays_.at(name);
+        // A float32 sum is in no register: it ends here.
+        std::erase_if(array.elements, [](const auto &entry) { return entry.second.kind == Value::Dot || entry.second.kind == Value::Sum; });
+        for (auto &[element, value] : array.elements) {
+            if (value.kind != Value::Vector || !taken.insert(value.reg).second) {
+                Reg home = kernel_.vector(array.name);
+                if (value.kind == Value::Constant && value.constant == 0) {
+                    // +0 or -0 from 0 times +1 or -1.
+                    Op zero;
+                    zero.opcode = Opcode::mul_vs;
+                    zero.src = {zero_vector, kernel_.constant(std::signbit(value.constant) ? static_cast<int32_t>(0xBF800000) : 0x3F800000)};
+                    zero.dst = home;
+                    zero.source = source_;
+                    body_->push_back(zero);
+                } else {
+                    copy_vector(as_vector(value), home);
+                }
+                value = Value::of_vector(home);
+                taken.insert(home);
+            }
+            homes[{name, element}] = value.reg;
+        }
+    }
+    return homes;
+}
+
+// At the end of a loop body: a variable that took over another one's value keeps it, though that one's register changes now.
+void Matcher::keep_apart(const std::set<std::string> &arrays, const Homes &homes) {
+    std::map<Reg, Reg> kept;
+    std::set<Reg> registers;
+    for (const auto &[key, home] : homes) registers.insert(home);
+    for (const std::string &name : arrays)
+        for (auto &[element, value] : arrays_.at(name).elements) {
+            const auto own = homes.find({name, element});
+            if ((own != homes.end() && own->second == value.reg) || !registers.count(value.reg)) continue;
+            if (value.kind == Value::Dot) value.fill = -1;   // its row is gone
+            if (value.kind != Value::Vector && value.kind != Value::Sum) continue;
+            auto [it, inserted] = kept.try_emplace(value.reg);
+            if (inserted) it->second = copy_vector(value.reg, kernel_.vector(arrays_.at(name).name));
+            value.reg = it->second;
+        }
+}
+
+// After a loop body: every carried variable is back in the register it came in with. Where the operation that made the new
+// value can write that register itself, it does.
+void Matcher::carry(const Homes &homes, Body &body) {
+    std::set<Reg> finished;   // homes that hold their new value
+    for (const auto &[key, home] : homes) {
+        const auto found = arrays_.at(key.first).elements.find(key.second);
+        if (found == arrays_.at(key.first).elements.end())
+            throw Mismatch{"'" + key.first + "' carries a float32 sum into the next iteration, which no register holds"};
+        Value &value = found->second;
+        if (value.kind == Value::Vector && value.reg == home) continue;
+        const Reg made = value.kind == Value::Vector && !finished.count(value.reg) ? value.reg : Reg{};
+        // Rename `made` to `home` if it is made in this body and `home` is not read after that.
+        bool renamed = false;
+        if (made.defined()) {
+            for (size_t i = body.size(); i-- > 0;) {
+                if (!body[i].op) break;
+                Op &op = *body[i].op;
+                if (op.dst == made) {
+                    if (op.keeps_dst) break;
+                    op.dst = home;
+                    for (size_t j = i + 1; j < body.size(); j++)
+                        for (Reg &r : body[j].op->src)
+                            if (r == made) r = home;
+                    renamed = true;
+                    break;
+                }
+                if (std::find(op.src.begin(), op.src.end(), home) != op.src.end() || op.dst == home) break;
+            }
+            // Another variable with the same register moves with it.
+            if (renamed)
+                for (auto &[name, array] : arrays_)
+                    for (auto &[element, other] : array.elements)
+                        if (other.names_vector() && other.reg == made) other.reg = home;
+        }
+        if (!renamed) copy_vector(as_vector(value), home);
+        value = Value::of_vector(home);
+        finished.insert(home);
+    }
+}
+
+}  // namespace atalla::codegen

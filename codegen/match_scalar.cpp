@@ -1,0 +1,176 @@
+// The matcher's single values, which are vectors with the same value in every lane or scalar registers, and masks made of
+// integers.
+#include <bit>
+
+#include "codegen/matcher.h"
+
+namespace atalla::codegen {
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr int vector_lanes = 32;
+Expr widened(const Expr &e) { return e.type() == Int(32) ? e : Cast::make(Int(32), e); }
+
+constexpr int32_t into_every_lane = 64;   // immediate of a reduction
+
+}  // namespace
+
+// One row to one value: the largest, the smallest, or the float32 sum, which the machine rounds to bfloat16. Lanes are bfloat16,
+// also where the IR widens them to float32 first.
+Value Matcher::reduce_lanes(const VectorReduce *reduce) {
+    const Type type = reduce->value.type();
+    if (type.lanes() != vector_lanes || !type.is_float()) fail("only 32 lanes are reduced to one value", Expr(reduce));
+    Op op;
+    op.imm = into_every_lane;
+    if (reduce->op == VectorReduce::Add) op.opcode = Opcode::rsum_vi;
+    else if (reduce->op == VectorReduce::Max) op.opcode = Opcode::rmax_vi;
+    else if (reduce->op == VectorReduce::Min) op.opcode = Opcode::rmin_vi;
+    else fail("the machine reduces by sum, maximum and minimum only", Expr(reduce));
+    op.src = {as_vector(evaluate(reduce->value))};
+    const Reg result = emit(op, RegisterClass::Vector, "reduced");
+    if (op.opcode != Opcode::rsum_vi) return Value::of_vector(result);
+    const Value::Kind kind = type.element_of() == BFloat(16) ? Value::Vector : Value::Sum;
+    if (kernel_.machine->timed()) return {kind, 0, result};
+    // Upstream's functional simulator leaves the sum in float32.
+    Op round;
+    round.opcode = Opcode::sub_vv;
+    round.src = {result, zero_vector};
+    return {kind, 0, emit(round, RegisterClass::Vector, "reduced")};
+}
+
+Value Matcher::lane_of(Reg vector, int64_t lane) {
+    Op op;
+    op.opcode = Opcode::vmov_vts;
+    op.src = {vector};
+    op.imm = static_cast<int32_t>(lane);
+    Value value = Value::of_scalar(emit(op, RegisterClass::Scalar, "lane"));
+    value.rounded = true;
+    return value;
+}
+
+// A single value as a float32 pattern in a scalar register, exactly.
+Reg Matcher::as_scalar(const Value &value) {
+    if (value.kind == Value::Constant) return kernel_.constant(std::bit_cast<int32_t>(value.constant));
+    if (value.kind == Value::Splat && !value.rounded) return value.reg;
+    return lane_of(as_vector(value), 0).reg;
+}
+
+// Reciprocal and root exist on scalar registers only; their result is float32.
+Value Matcher::scalar_function(Opcode opcode, const Call *call) {
+    Expr argument = call->args[0];
+    if (const auto *cast = argument.as<Cast>(); cast != nullptr && cast->type.element_of() == Float(32) && cast->value.type().element_of() == BFloat(16))
+        argument = cast->value;
+    if (const auto *broadcast = argument.as<Broadcast>()) argument = broadcast->value;
+    if (!argument.type().is_scalar())
+        fail("the machine computes '" + call->name + "' of single values, not of lanes; make it a scalar Func in Register", Expr(call));
+    Op op;
+    op.opcode = opcode;
+    op.src = {as_scalar(evaluate(argument))};
+    return Value::of_scalar(emit(op, RegisterClass::Scalar, opcode == Opcode::rcp_bf ? "rcp" : "sqrt"));
+}
+
+// ---- masks
+
+Reg Matcher::integer_value(const LinearForm &form) {
+    if (form.is_constant()) return kernel_.constant(static_cast<int32_t>(form.constant));
+    Op op;
+    op.opcode = Opcode::addi_s;
+    op.value = form;
+    return emit(op, RegisterClass::Scalar, "i");
+}
+
+// The lanes of `less` = a < b over integers; `e` is what the algorithm has.
+Value Matcher::integer_comparison(const Expr &less, const Expr &e) {
+    const auto *op = less.as<LT>();
+    // Halide narrows both sides where the numbers are small.
+    const auto plain = [](const Expr &x) {
+        const auto *cast = x.as<Cast>();
+        const auto *ramp = cast != nullptr ? cast->value.as<Ramp>() : nullptr;
+        const bool small = ramp != nullptr && is_const(ramp->base) && x.type().bits() >= 16;
+        const auto *broadcast = x.as<Broadcast>();
+        return small ? cast->value : broadcast != nullptr ? broadcast->value : x;
+    };
+    const Expr a = plain(op->a), b = plain(op->b);
+    const auto *a_ramp = a.as<Ramp>();
+    const auto *b_ramp = b.as<Ramp>();
+    for (const Ramp *ramp : {a_ramp, b_ramp})
+        if (ramp != nullptr && (!is_const_one(ramp->stride) || !ramp->base.type().is_scalar())) fail("lanes are compared that do not count by one", e);
+    if (a_ramp != nullptr && b.type().is_scalar()) return first_lanes(widened(b) - widened(a_ramp->base));
+    if (b_ramp != nullptr && a.type().is_scalar()) return invert_mask(first_lanes(widened(a) + 1 - widened(b_ramp->base)));
+    if (!a.type().is_scalar() || !b.type().is_scalar()) fail("this comparison of indices has no translation", e);
+    const LinearForm left = scope_.linear(a), right = scope_.linear(b);
+    LinearForm difference = left;
+    difference += right.scaled(-1);
+    if (difference.is_constant()) return constant_mask(difference.constant < 0 ? ~0u : 0u);
+    // 1 or 0, then all ones or none.
+    Op slt, negate, move;
+    slt.opcode = Opcode::slt_s;
+    slt.src = {integer_value(left), integer_value(right)};
+    negate.opcode = Opcode::sub_s;
+    negate.src = {zero_scalar, emit(slt, RegisterClass::Scalar, "less")};
+    move.opcode = Opcode::mv_stm;
+    move.src = {emit(negate, RegisterClass::Scalar, "less")};
+    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+}
+
+Value Matcher::constant_mask(uint32_t bits) {
+    if (bits == ~0u) return Value::of_mask(all_lanes);
+    auto [it, inserted] = constant_masks_.try_emplace(bits);
+    if (inserted) {
+        Op move;
+        move.opcode = Opcode::mv_stm;
+        move.dst = it->second = kernel_.new_register(RegisterClass::Mask, "lanes");
+        move.src = {kernel_.constant(static_cast<int32_t>(bits))};
+        entry_.push_back(move);
+    }
+    return Value::of_mask(it->second);
+}
+
+// The mask of lanes 0 .. count-1, where count may lie outside 0 .. 32.
+Value Matcher::first_lanes(const Expr &count) {
+    const LinearForm form = scope_.linear(clamp(count, 0, vector_lanes));
+    if (form.is_constant()) return constant_mask(form.constant == vector_lanes ? ~0u : (1u << form.constant) - 1);
+    // 2^count - 1; two shifts by at most 16, since shifts by 32 differ between machines.
+    const auto step = [&](Opcode opcode, Reg a, Reg b, int32_t imm) {
+        Op op;
+        op.opcode = opcode;
+        op.src = {a, b};
+        op.imm = imm;
+        return emit(op, RegisterClass::Scalar, "lanes");
+    };
+    const Reg lanes = integer_value(form);
+    const Reg half = step(Opcode::srai_s, lanes, {}, 1), rest = step(Opcode::sub_s, lanes, half, 0);
+    const Reg power = step(Opcode::sll_s, step(Opcode::sll_s, kernel_.constant(1), half, 0), rest, 0);
+    Op move;
+    move.opcode = Opcode::mv_stm;
+    move.src = {step(Opcode::addi_s, power, {}, -1)};
+    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+}
+
+Value Matcher::combine_masks(Opcode opcode, const Value &a, const Value &b) {
+    if (a.kind != Value::Mask || b.kind != Value::Mask) throw Mismatch{"a number is used as a condition"};
+    Op combine;
+    combine.opcode = opcode;
+    for (size_t i = 0; i < 2; i++) {
+        Op move;
+        move.opcode = Opcode::mv_mts;
+        move.src = {i == 0 ? a.reg : b.reg};
+        combine.src[i] = emit(move, RegisterClass::Scalar, "bits");
+    }
+    Op back;
+    back.opcode = Opcode::mv_stm;
+    back.src = {emit(combine, RegisterClass::Scalar, "bits")};
+    return Value::of_mask(emit(back, RegisterClass::Mask, "m"));
+}
+
+Value Matcher::invert_mask(const Value &mask) {
+    for (const auto &[bits, reg] : constant_masks_)
+        if (mask.kind == Value::Mask && mask.reg == reg) return constant_mask(~bits);
+    if (mask.kind == Value::Mask && mask.reg == all_lanes) return constant_mask(0);
+    return combine_masks(Opcode::xor_s, mask, Value::of_mask(all_lanes));
+}
+
+}  // namespace atalla::codegen

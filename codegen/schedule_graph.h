@@ -1,0 +1,29 @@
+// A block's operations with what must stay in which order, and the cycles that a scheduler gives them.
+#pragma once
+
+#include <vector>
+
+#include "codegen/blocks.h"
+#include "codegen/dependence.h"
+
+namespace atalla::codegen {
+
+// Fences take no slot; they only order what stands around them.
+inline bool is_marker(const Op &op) { return op.opcode == Opcode::nop_s; }
+
+struct ScheduleGraph {
+    std::vector<Op> ops;
+    std::vector<Edge> edges;
+    std::vector<std::vector<int>> in, out;    // edges by operation
+    std::vector<int> height;                  // cycles from here to the end of the block, at least
+    std::vector<int> cycle;                   // -1: not scheduled
+
+    // `loop`: the loop that the operations are the whole body of, or -1.
+    ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop);
+};
+
+// The packets of a scheduled graph: the operations of each cycle that issues something. `packet_of` gets the packet of each
+// operation; for a marker, the one that follows it.
+std::vector<OpGroup> gather(const ScheduleGraph &graph, std::vector<int> *packet_of = nullptr);
+
+}  // namespace atalla::codegen

@@ -1,0 +1,193 @@
+// Measuring and checking programs: what a verification must find, and that a measurement repeats.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "generators/evaluate.h"
+#include "generators/gemm.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::shared_ptr<const Workload> gemm_workload(const std::string &shape, WorkloadArguments arguments = {}) {
+    arguments["shape"] = shape;
+    return find_operator("gemm").workload(arguments);
+}
+
+// A workload whose kernels compute something else than its unoptimized program and its references say.
+class WrongWorkload : public Workload {
+public:
+    WrongWorkload(std::shared_ptr<const Workload> right, std::function<KernelDefinition(const Machine &, const Point &)> build)
+        : right_(std::move(right)), build_(std::move(build)) {}
+    std::string text() const override { return right_->text(); }
+    std::string title() const override { return right_->title(); }
+    std::string shape() const override { return right_->shape(); }
+    std::vector<TensorSpec> inputs() const override { return right_->inputs(); }
+    std::vector<TensorSpec> outputs() const override { return right_->outputs(); }
+    double flops() const override { return right_->flops(); }
+    Space space(const Machine &machine) const override { return right_->space(machine); }
+    Point naive_point(const Machine &machine) const override {
+        Point point = right_->naive_point(machine);
+        point.set("naive", 1);
+        return point;
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return point.contains("naive") ? right_->build(machine, point) : build_(machine, point);
+    }
+    std::string words(const Machine &machine, const Point &point) const override { return right_->words(machine, point); }
+    Bound bound(const Machine &machine) const override { return right_->bound(machine); }
+    double draft(const Machine &machine, const Point &point) const override { return right_->draft(machine, point); }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return right_->reference(inputs); }
+    double tolerance_ulps() const override { return right_->tolerance_ulps(); }
+    std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const override {
+        return right_->host_result(machine, inputs);
+    }
+
+private:
+    std::shared_ptr<const Workload> right_;
+    std::function<KernelDefinition(const Machine &, const Point &)> build_;
+};
+
+class Measurement : public testing::Test {
+protected:
+    const Machine machine = find_machine("ax01");
+};
+
+TEST_F(Measurement, RepeatsExactlyAlsoInThreads) {
+    const auto workload = gemm_workload("64x64x64");
+    const Evaluator evaluator(workload, machine);
+    Random random(5);
+    for (const Point &point : sample_distinct(workload->space(machine), 4, random)) {
+        const Evaluation first = evaluator.evaluate(point);
+        std::vector<Evaluation> others(3);
+        std::vector<std::thread> threads;
+        for (Evaluation &other : others) threads.emplace_back([&] { other = evaluator.evaluate(point); });
+        for (std::thread &thread : threads) thread.join();
+        for (const Evaluation &other : others) {
+            EXPECT_EQ(other.status, first.status) << other.reason;
+            EXPECT_EQ(other.counters, first.counters) << point.assignments();
+        }
+    }
+}
+
+TEST_F(Measurement, CyclesDoNotDependOnTheValues) {
+    const auto workload = gemm_workload("64x64x64");
+    const Evaluator one(workload, machine, 1), other(workload, machine, 2);
+    EXPECT_NE(one.inputs(DataSet::Normal), other.inputs(DataSet::Normal));
+    Random random(6);
+    const Point point = *sample(workload->space(machine), random);
+    EXPECT_EQ(one.evaluate(point).counters, other.evaluate(point).counters);
+}
+
+TEST_F(Measurement, VerificationFindsAWrongProgram) {
+    // The kernel forgets the ReLU; then it has one too many, which only negative results show.
+    Random random(7);
+    GemmShape shape;
+    shape.m = shape.n = shape.k = 40;
+    for (bool relu : {false, true}) {
+        shape.relu = relu;
+        const auto right = gemm_workload("40x40x40", {{"relu", relu ? "false" : "true"}});
+        const auto wrong = std::make_shared<WrongWorkload>(right, [&](const Machine &machine, const Point &point) { return gemm(shape, machine, point); });
+        const Evaluator evaluator(wrong, machine);
+        const Point point = *sample(wrong->space(machine), random);
+        EXPECT_THAT(evaluator.verify(point), HasSubstr("units in the last place from float64"));
+    }
+}
+
+TEST_F(Measurement, VerificationFindsAWrongSpecialValue) {
+    // C + 0 * D is C but for infinities and NaN in D.
+    const auto right = gemm_workload("40x40x40", {{"addend", "true"}, {"beta", "0"}});
+    GemmShape shape;
+    shape.m = shape.n = shape.k = 40;
+    shape.addend = true;
+    shape.beta = 0;
+    shape.alpha = 1;
+    const auto wrong = std::make_shared<WrongWorkload>(right, [&](const Machine &machine, const Point &point) {
+        GemmShape other = shape;
+        other.addend = false;
+        KernelDefinition kernel = gemm(other, machine, point), whole = gemm(shape, machine, point);
+        // The tensor stays an argument that nothing reads.
+        kernel.arguments = whole.arguments;
+        kernel.inputs = whole.inputs;
+        return kernel;
+    });
+    const Evaluator evaluator(wrong, machine);
+    Random random(8);
+    const Point point = *sample(wrong->space(machine), random);
+    EXPECT_THAT(evaluator.verify(point), StartsWith("against the unoptimized program, "));
+}
+
+TEST_F(Measurement, AThrownErrorIsAFailedTrial) {
+    const auto wrong = std::make_shared<WrongWorkload>(gemm_workload("8x8x8"), [](const Machine &, const Point &) -> KernelDefinition { throw Error("no such tile"); });
+    const Evaluator evaluator(wrong, machine);
+    const Evaluation evaluation = evaluator.evaluate({{"rows", 8}});
+    EXPECT_EQ(evaluation.status, Evaluation::Failed);
+    EXPECT_EQ(evaluation.reason, "no such tile");
+    EXPECT_TRUE(evaluation.counters.is_null());
+}
+
+TEST_F(Measurement, RefusesTensorsLargerThanMemory) {
+    try {
+        const Evaluator evaluator(gemm_workload("40000x40000x16"), machine);
+        FAIL() << "no error";
+    } catch (const Error &error) {
+        EXPECT_THAT(error.what(), HasSubstr("but machine 'ax01' has 1073741824 bytes of memory"));
+    }
+}
+
+TEST(Inputs, AreReproducibleAndSpecialWhereAsked) {
+    const std::vector<TensorSpec> tensors = {{"A", {64, 100}}};
+    const TensorData normal = random_inputs(tensors, DataSet::Normal, 1)[0], special = random_inputs(tensors, DataSet::Special, 1)[0];
+    EXPECT_EQ(random_inputs(tensors, DataSet::Normal, 1)[0], normal);
+    EXPECT_NE(random_inputs(tensors, DataSet::Normal, 2)[0], normal);
+    const auto amount = [](const TensorData &data, auto kind) { return std::count_if(data.begin(), data.end(), [&](uint16_t v) { return kind(bf16_float(v)); }); };
+    const auto nan = [](float v) { return std::isnan(v); };
+    const auto infinite = [](float v) { return std::isinf(v); };
+    const auto zero = [](float v) { return v == 0; };
+    const auto denormal = [](float v) { return std::fpclassify(v) == FP_SUBNORMAL; };
+    EXPECT_EQ(amount(normal, nan) + amount(normal, infinite) + amount(normal, denormal), 0);
+    EXPECT_GT(amount(special, nan), 0);
+    EXPECT_GT(amount(special, infinite), 0);
+    EXPECT_GT(amount(special, zero), 500);
+    EXPECT_GT(amount(special, denormal), 50);
+    double sum = 0, squares = 0;
+    for (uint16_t value : normal) {
+        sum += bf16_float(value);
+        squares += std::pow(bf16_float(value), 2);
+    }
+    EXPECT_NEAR(sum / 6400, 0, 0.05);
+    EXPECT_NEAR(squares / 6400, 1, 0.06);
+}
+
+TEST(Difference, NamesTheFirstElement) {
+    const TensorSpec tensor{"C", {3, 2}};
+    EXPECT_EQ(difference(tensor, {1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}), "");
+    EXPECT_EQ(difference(tensor, {0, 0, 0, 0, 0x3F80, 0}, {0, 0, 0, 0, 0x4000, 1}),
+              "2 of 6 elements of C differ, the first at [1, 1]: 0x3f80 (1) instead of 0x4000 (2)");
+    EXPECT_EQ(difference(tensor, {0x7FC0, 0, 0, 0, 0, 0}, {0xFFC1, 0, 0, 0, 0, 0}), "") << "one NaN is as good as another";
+    EXPECT_NE(difference(tensor, {0x8000, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}), "") << "zeros have signs";
+}
+
+TEST(ErrorInUlps, IsRelativeToThePeak) {
+    EXPECT_EQ(largest_error_ulps({0x3F80}, {{1.0}, {1.0}}), 0);
+    EXPECT_EQ(largest_error_ulps({0x3F81}, {{1.0}, {1.0}}), 1);
+    EXPECT_EQ(largest_error_ulps({0x3F81}, {{1.0}, {2.5}}), 0.5);
+    EXPECT_EQ(largest_error_ulps({0x7FC0}, {{1.0}, {1.0}}), INFINITY);
+    EXPECT_EQ(largest_error_ulps({0x7FC0}, {{NAN}, {1.0}}), 0);
+}
+
+TEST(CompilerFingerprint, NamesSourcesAndHalide) { EXPECT_THAT(compiler_fingerprint(), testing::MatchesRegex("[0-9a-f]+-halide21\\.0\\.0")); }
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,82 @@
+// Matrix products at random shapes and schedules on one machine: bit for bit equal to the unoptimized program and to the
+// host, close to float64, never faster than the bound.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "schedules/random.h"
+
+namespace atalla {
+namespace {
+
+constexpr int shapes = 110;
+
+class Gemm : public testing::Test {
+protected:
+    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    const Operator &op = find_operator("gemm");
+
+    // Mostly small sizes, and the edges of whole vectors.
+    static int64_t random_size(Random &random, int64_t largest) {
+        constexpr std::array<int64_t, 8> edges = {1, 2, 31, 32, 33, 63, 64, 65};
+        return random.below(3) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+    }
+
+    WorkloadArguments random_workload(Random &random) const {
+        // What the two small pads of the functional machine hold.
+        const int64_t largest = machine.timed() ? 130 : 70;
+        WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", random_size(random, largest), random_size(random, largest), random_size(random, largest))}};
+        for (const char *flag : {"bias", "relu", "addend"})
+            if (random.below(3) == 0) arguments[flag] = "true";
+        if (random.below(4) == 0) arguments["alpha"] = "0.75";
+        if (random.below(4) == 0) arguments["beta"] = "-1.5";
+        return arguments;
+    }
+};
+
+TEST_F(Gemm, RandomShapesAndSchedules) {
+    Random random(20240611);
+    for (int i = 0; i < shapes; i++) {
+        const WorkloadArguments arguments = random_workload(random);
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        const std::optional<Point> point = sample(workload->space(machine), random);
+        ASSERT_TRUE(point) << workload->title();
+        SCOPED_TRACE(fmt::format("{} at {}", workload->title(), point->assignments()));
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        if (evaluation.status != Evaluation::Ok) continue;
+        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        EXPECT_EQ(evaluator.verify(*point), "");
+    }
+}
+
+// The unoptimized program is what others are compared with, so it is compared with loops that share nothing with it.
+TEST_F(Gemm, TheNaiveProgramEqualsTheHost) {
+    Random random(7);
+    for (int i = 0; i < 25; i++) {
+        const std::shared_ptr<const Workload> workload = op.workload(random_workload(random));
+        const Point point = workload->naive_point(machine);
+        SCOPED_TRACE(fmt::format("{} at {}", workload->title(), point.assignments()));
+        const KernelDefinition kernel = workload->build(machine, point);
+        const Evaluator evaluator(workload, machine);
+        codegen::CompileOptions options;
+        options.optimize = false;
+        const codegen::CompiledKernel compiled = evaluator.compile(point, options);
+        for (DataSet set : {DataSet::Normal, DataSet::Special}) {
+            const std::vector<TensorData> inputs = random_inputs(workload->inputs(), set, 100 + static_cast<uint64_t>(i));
+            const KernelRun run = run_kernel(kernel, compiled, machine, inputs);
+            ASSERT_TRUE(run.result.ok) << run.result.error;
+            EXPECT_TRUE(run.outside_untouched);
+            EXPECT_EQ(difference(kernel.outputs[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "");
+        }
+    }
+}
+
+}  // namespace
+}  // namespace atalla

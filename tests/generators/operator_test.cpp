@@ -1,0 +1,163 @@
+// The registry and what the operators say about themselves: arguments, texts, spaces, messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "generators/gemm.h"
+#include "generators/gemm_host.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+
+namespace atalla {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename Action>
+std::string error_of(Action &&action) {
+    try {
+        action();
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+const Operator &gemm_op() { return find_operator("gemm"); }
+
+std::string workload_error(const WorkloadArguments &arguments) {
+    return error_of([&] { gemm_op().workload(arguments); });
+}
+
+TEST(Registry, FindsByNameAndSchema) {
+    EXPECT_EQ(&find_operator("aten::addmm"), &gemm_op());
+    EXPECT_EQ(&find_operator("aten::linear"), &gemm_op());
+}
+
+TEST(Registry, NamesTheNearestOfAnUnknownOperator) {
+    EXPECT_EQ(error_of([] { find_operator("gem"); }), "unknown operator 'gem'; did you mean 'gemm'?; there are: gemm");
+    EXPECT_EQ(error_of([] { find_operator("aten::adm"); }), "unknown operator 'aten::adm'; did you mean 'aten::mm'?; there are: gemm");
+    EXPECT_EQ(error_of([] { find_operator("convolution"); }), "unknown operator 'convolution'; there are: gemm");
+}
+
+TEST(GemmOperator, ReadsShapes) {
+    EXPECT_EQ(gemm_op().workload({})->shape(), "512x512x512");
+    EXPECT_EQ(gemm_op().workload({{"shape", "197x768x3072"}})->shape(), "197x768x3072");
+    EXPECT_EQ(gemm_op().workload({{"m", "1"}, {"n", "2"}, {"k", "3"}})->shape(), "1x2x3");
+    EXPECT_EQ(gemm_op().workload({{"shape", "10x20x30"}, {"n", "7"}})->shape(), "10x7x30");
+    EXPECT_EQ(gemm_op().workload({{"shape", "8x8x8"}, {"bias", "true"}, {"relu", "true"}, {"alpha", "0.5"}})->title(), "8x8x8, alpha 0.5, bias, relu");
+}
+
+TEST(GemmOperator, RefusesShapes) {
+    EXPECT_EQ(workload_error({{"shape", "512x512"}}), "gemm: a shape is MxNxK, such as 512x512x512, not '512x512'");
+    EXPECT_EQ(workload_error({{"shape", "4x4x4x4"}}), "gemm: k must be a whole number, not '4x4'");
+    EXPECT_EQ(workload_error({{"shape", "4x0x4"}}), "gemm: n is 0, but sizes must be at least 1");
+    EXPECT_EQ(workload_error({{"m", "-3"}}), "gemm: m is -3, but sizes must be at least 1");
+    EXPECT_EQ(workload_error({{"k", "1.5"}}), "gemm: k must be a whole number, not '1.5'");
+    EXPECT_EQ(workload_error({{"k", "4000000000"}}), "gemm: k is 4000000000, larger than 2147483647");
+    EXPECT_EQ(workload_error({{"k", "99999999999999999999"}}), "gemm: k must be a whole number, not '99999999999999999999'");
+    EXPECT_EQ(workload_error({{"shape", "100000x4x100000"}}), "gemm 100000x4x100000: a tensor of 100000 x 100000 elements is larger than 2147483647");
+    EXPECT_EQ(workload_error({{"b-layout", "km"}}), "gemm: b-layout must be nk or kn, not 'km'");
+    EXPECT_EQ(workload_error({{"alpha", "inf"}}), "gemm: alpha must be a finite number, not 'inf'");
+    EXPECT_EQ(workload_error({{"biass", "true"}}), "gemm has no argument 'biass'; did you mean 'bias'?");
+}
+
+TEST(GemmOperator, TextIsCanonicalAndReadBack) {
+    const auto workload = gemm_op().workload({{"shape", "5x6x7"}, {"bias", "true"}, {"addend", "true"}, {"beta", "0.25"}});
+    EXPECT_EQ(workload->text(), R"({"addend":true,"alpha":1.0,"b":"nk","beta":0.25,"bias":true,"k":7,"m":5,"n":6,"relu":false,"type":"bf16"})");
+    EXPECT_EQ(gemm_op().parse(workload->text())->text(), workload->text());
+    // A factor without effect does not make another workload.
+    EXPECT_EQ(gemm_op().workload({{"beta", "3"}})->text(), gemm_op().workload({})->text());
+    EXPECT_THAT(error_of([] { gemm_op().parse(R"({"m":5})"); }), HasSubstr("is not the text of a gemm workload"));
+    EXPECT_THAT(error_of([] { gemm_op().parse("x"); }), HasSubstr("is not the text of a gemm workload"));
+}
+
+TEST(GemmOperator, TensorsMakeAWorkload) {
+    const auto workload = gemm_op().workload_of({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {4}}, {"addend", {3, 4}}}, {{"relu", "true"}});
+    EXPECT_EQ(workload->title(), "3x4x5, bias, addend, relu");
+    ASSERT_EQ(workload->inputs().size(), 4u);
+    EXPECT_EQ(workload->inputs()[1].extents, (std::vector<int64_t>{5, 4}));
+    EXPECT_EQ(workload->outputs()[0].extents, (std::vector<int64_t>{4, 3}));
+}
+
+TEST(GemmOperator, RefusesTensorsThatDoNotFit) {
+    const auto error = [](const TensorShapes &shapes) { return error_of([&] { gemm_op().workload_of(shapes, {}); }); };
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}), "gemm: b must have the shape 4x5 to fit a of 3x5 and b of 4x6, not 4x6");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {3}}}), "gemm: bias must have the shape 4 to fit a of 3x5 and b of 4x5, not 3");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"addend", {4, 3}}}), "gemm: addend must have the shape 3x4 to fit a of 3x5 and b of 4x5, not 4x3");
+    EXPECT_EQ(error({{"a", {15}}, {"b", {4, 5}}}), "gemm: a must have 2 dimensions, not 1");
+    EXPECT_EQ(error({{"a", {0, 5}}, {"b", {4, 5}}}), "gemm: a tensor is empty, but sizes must be at least 1");
+}
+
+TEST(GemmOperator, CountsUsefulOperations) {
+    EXPECT_EQ(gemm_op().workload({{"shape", "3x4x5"}})->flops(), 3 * 4 * 10);
+    EXPECT_EQ(gemm_op().workload({{"shape", "3x4x5"}, {"bias", "true"}, {"relu", "true"}})->flops(), 3 * 4 * 12);
+}
+
+class GemmSpace : public testing::TestWithParam<const char *> {};
+
+TEST_P(GemmSpace, HoldsOnlyWhatFits) {
+    const Machine machine = find_machine(GetParam());
+    Random random(1);
+    for (const char *shape : {"512x512x512", "1x1x1", "33x33x33", "1x4096x4096", "4096x1x64", "197x768x768"}) {
+        const auto workload = gemm_op().workload({{"shape", shape}});
+        const Space space = workload->space(machine);
+        check_space(space);
+        for (const Point &point : sample_distinct(space, 50, random)) {
+            EXPECT_EQ(violation(space, point), "") << shape;
+            EXPECT_GT(workload->draft(machine, point), 0) << shape << " " << point.assignments();
+            EXPECT_FALSE(workload->words(machine, point).empty());
+        }
+    }
+}
+
+TEST_P(GemmSpace, HasPointsForTheTunedShapes) {
+    const Machine machine = find_machine(GetParam());
+    for (const char *shape : {"64x64x64", "33x33x33", "1x64x64", "100x70x50"})
+        EXPECT_GT(count(gemm_op().workload({{"shape", shape}})->space(machine), 2), 0u) << shape;
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, GemmSpace, testing::Values("ax01", "ax01-psum", "fsim"));
+
+// gemm_host by hand: one 32-deep tile and one of a single element, where the roundings show.
+TEST(GemmHost, RoundsAfterEveryTile) {
+    const Machine machine = find_machine("ax01");
+    GemmShape shape;
+    shape.m = shape.n = 1;
+    shape.k = 33;
+    constexpr uint16_t one = 0x3F80, tiny = 0x3B80;   // 1 and 2^-8
+    TensorData a(33, 0), b(33, one);
+    a[0] = one;
+    a[1] = tiny;
+    // 1 + 2^-8 in float32, halfway between two bf16 numbers: to even, 1.
+    EXPECT_EQ(gemm_host(shape, machine, {a, b}), TensorData{one});
+    a[2] = tiny;
+    // Summed before the rounding: 1 + 2^-7.
+    EXPECT_EQ(gemm_host(shape, machine, {a, b}), TensorData{0x3F81});
+    a[2] = 0;
+    a[32] = tiny;
+    // The first tile is rounded to 1 and the second adds half a unit: 1 again.
+    EXPECT_EQ(gemm_host(shape, machine, {a, b}), TensorData{one});
+}
+
+TEST(GemmHost, AppliesTheEpilogueInOrder) {
+    const Machine machine = find_machine("ax01");
+    GemmShape shape;
+    shape.m = shape.n = shape.k = 1;
+    shape.bias = shape.addend = true;
+    shape.alpha = 0.5;
+    shape.beta = -2;
+    const auto bf16 = [](float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); };
+    const std::vector<TensorData> inputs = {{bf16(3)}, {bf16(4)}, {bf16(1)}, {bf16(8)}};
+    EXPECT_EQ(gemm_host(shape, machine, inputs), TensorData{bf16(-9)});   // 0.5 * 12 + 1 - 2 * 8
+    EXPECT_EQ(gemm_reference(shape, inputs).values, std::vector<double>{-9});
+    EXPECT_EQ(gemm_reference(shape, inputs).peaks, std::vector<double>{16});
+    shape.relu = true;
+    EXPECT_EQ(gemm_host(shape, machine, inputs), TensorData{bf16(0)});
+    EXPECT_EQ(gemm_reference(shape, inputs).values, std::vector<double>{0});
+}
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,84 @@
+// atalla-run from outside: tensors in, tensors out, and what it refuses.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "tests/tools/tool_fixture.h"
+#include "tools/npy.h"
+
+namespace atalla {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing_tools::Output;
+
+class Run : public testing_tools::Tool {
+protected:
+    Output run_gemm(const std::string &arguments) const { return run(ATALLA_RUN_TOOL, "--op gemm " + arguments); }
+
+    std::string refusal(const std::string &arguments) const {
+        const Output output = run_gemm(arguments);
+        EXPECT_EQ(output.status, 1);
+        EXPECT_FALSE(std::filesystem::exists(file("C.npy")));
+        return output.error;
+    }
+
+    // Random tensors of a workload, as files a.npy, b.npy, ...
+    std::vector<TensorData> write_inputs(const Workload &workload, NpyType type, const std::vector<std::string> &names) const {
+        std::vector<TensorData> inputs = random_inputs(workload.inputs(), DataSet::Normal, 9);
+        for (size_t i = 0; i < inputs.size(); i++) {
+            const std::vector<int64_t> &extents = workload.inputs()[i].extents;
+            write_npy(file(names[i]), std::vector<int64_t>(extents.rbegin(), extents.rend()), inputs[i], type);
+        }
+        return inputs;
+    }
+};
+
+TEST_F(Run, TunesFirstAndThenNoMore) {
+    const Machine machine = find_machine("ax01");
+    const auto workload = find_operator("gemm").workload({{"shape", "40x64x96"}, {"bias", "true"}, {"relu", "true"}});
+    const std::vector<TensorData> inputs = write_inputs(*workload, NpyType::Bf16, {"A.npy", "B.npy", "bias.npy"});
+    const Output first = run_gemm("--a A.npy --b B.npy --bias bias.npy --relu -o C.npy");
+    EXPECT_EQ(first.status, 0) << first.error;
+    EXPECT_THAT(first.error, HasSubstr("x.db has no verified schedule for gemm 40x64x96, bias, relu on ax01: tuning first\n"));
+    const NpyTensor result = read_npy(file("C.npy"));
+    EXPECT_EQ(result.shape, (std::vector<int64_t>{40, 64}));
+    EXPECT_EQ(result.stored_as, "<V2");
+    EXPECT_EQ(difference(workload->outputs()[0], result.values, workload->host_result(machine, inputs)[0]), "");
+
+    const Output second = run_gemm("--a A.npy --b B.npy --bias bias.npy --relu -o D.npy --json");
+    EXPECT_EQ(second.error, "");
+    EXPECT_EQ(json::parse(second.out)["shape"], "40x64x96");
+    EXPECT_GE(json::parse(second.out)["cycles"], json::parse(second.out)["bound_cycles"]);
+    EXPECT_EQ(read("D.npy"), read("C.npy"));
+}
+
+TEST_F(Run, FloatsComeOutAsFloats) {
+    const auto workload = find_operator("gemm").workload({{"shape", "32x32x32"}});
+    write_inputs(*workload, NpyType::Float32, {"A.npy", "B.npy"});
+    EXPECT_EQ(run_gemm("--a A.npy --b B.npy -o C.npy --quiet").status, 0);
+    EXPECT_EQ(read_npy(file("C.npy")).stored_as, "<f4");
+    EXPECT_EQ(run_gemm("--a A.npy --b B.npy -o D.npy --type bf16 --quiet").status, 0);
+    EXPECT_EQ(read_npy(file("D.npy")).stored_as, "<V2");
+    EXPECT_EQ(read_npy(file("D.npy")).values, read_npy(file("C.npy")).values);
+}
+
+TEST_F(Run, RefusesTensorsThatDoNotFit) {
+    const std::vector<uint16_t> values(64, 0);
+    write_npy(file("a.npy"), std::vector<int64_t>{4, 8}, std::vector<uint16_t>(32), NpyType::Bf16);
+    write_npy(file("b.npy"), std::vector<int64_t>{8, 4}, std::vector<uint16_t>(32), NpyType::Bf16);
+    write_npy(file("flat.npy"), std::vector<int64_t>{32}, std::vector<uint16_t>(32), NpyType::Bf16);
+    write("text.npy", "not a tensor");
+    EXPECT_EQ(refusal("--a a.npy --b b.npy -o C.npy"), "atalla-run: gemm: b must have the shape 8x8 to fit a of 4x8 and b of 8x4, not 8x4\n");
+    EXPECT_EQ(refusal("--a flat.npy --b b.npy -o C.npy"), "atalla-run: gemm: a must have 2 dimensions, not 1\n");
+    EXPECT_THAT(refusal("--a a.npy -o C.npy"), HasSubstr("gemm needs --b: B, of n x k"));
+    EXPECT_THAT(refusal("--a a.npy --b none.npy -o C.npy"), HasSubstr("none.npy"));
+    EXPECT_THAT(refusal("--a a.npy --b text.npy -o C.npy"), HasSubstr("text.npy"));
+    EXPECT_THAT(refusal("--a a.npy --b a.npy"), HasSubstr("--output is required"));
+}
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,111 @@
+// atalla-run: runs the stored winner of an operator on tensors in .npy files, tuning first if there is none.
+#include <filesystem>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "autotune/operator_task.h"
+#include "db/default_path.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "tools/npy.h"
+#include "tools/run_tool.h"
+#include "tools/tuned.h"
+#include "tools/workload_options.h"
+
+namespace {
+
+using atalla::Error;
+
+struct Options {
+    std::string machine = "ax01", type;
+    std::filesystem::path database, output;
+    std::map<std::string, std::filesystem::path> tensors;   // by option name
+    bool json = false, quiet = false;
+};
+
+// What to run: the workload that the tensors make, and their values in the kernel's order.
+struct Job {
+    std::shared_ptr<const atalla::Workload> workload;
+    std::vector<atalla::TensorData> inputs;
+    bool from_floats = false;
+};
+
+Job read_tensors(const Options &options, const atalla::Operator &op, const atalla::WorkloadArguments &arguments) {
+    Job job;
+    atalla::TensorShapes shapes;
+    for (const atalla::OperatorTensor &tensor : op.tensors()) {
+        const std::filesystem::path &file = options.tensors.at(tensor.name);
+        if (file.empty() && tensor.required) throw Error(fmt::format("{} needs --{}: {}", op.name(), tensor.name, tensor.help));
+        if (file.empty()) continue;
+        atalla::NpyTensor read = atalla::read_npy(file);
+        shapes[tensor.name] = read.shape;
+        job.from_floats = job.from_floats || read.stored_as.find('f') != std::string::npos;
+        job.inputs.push_back(std::move(read.values));
+    }
+    job.workload = op.workload_of(shapes, arguments);
+    return job;
+}
+
+// The stored winner; without one, a tuning run with the settings that atalla-tune starts with.
+atalla::Point winner(const Options &options, const atalla::Operator &op, const Job &job, const atalla::Machine &machine) {
+    const std::filesystem::path file = options.database.empty() ? atalla::default_database_path() : options.database;
+    atalla::Database database(file);
+    const atalla::TrialKey key = {op.name(), job.workload->text(), machine.fingerprint(), atalla::compiler_fingerprint()};
+    if (const std::optional<atalla::StoredTrial> stored = database.winner(key)) return stored->trial.point;
+    std::cerr << fmt::format("{} has no verified schedule for {} {} on {}: tuning first\n", file.string(), op.name(), job.workload->title(), machine.name);
+    atalla::TuneOptions how = atalla::default_tune_options();
+    if (options.quiet) how.progress = atalla::ProgressMode::Quiet;
+    const atalla::Tuned tuned = atalla::tune_workload(op, job.workload, machine, database, how);
+    if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
+    if (!tuned.result.verified) throw Error("no schedule could be verified, so nothing is run; atalla-tune shows why");
+    return tuned.result.best;
+}
+
+atalla::NpyType output_type(const Options &options, const Job &job) {
+    if (options.type.empty()) return job.from_floats ? atalla::NpyType::Float32 : atalla::NpyType::Bf16;
+    return options.type == "f32" ? atalla::NpyType::Float32 : atalla::NpyType::Bf16;
+}
+
+void run(const Options &options, const atalla::WorkloadOptions &what) {
+    const atalla::Operator &op = what.op();
+    const atalla::Machine machine = atalla::find_machine(options.machine);
+    const Job job = read_tensors(options, op, what.arguments());
+    const atalla::Evaluator evaluator(job.workload, machine);
+    const atalla::Point point = winner(options, op, job, machine);
+    const atalla::KernelDefinition kernel = job.workload->build(machine, point);
+    const atalla::KernelRun run = atalla::run_kernel(kernel, evaluator.compile(point), machine, job.inputs);
+    if (!run.result.ok) throw Error(run.result.error);
+    if (!run.outside_untouched) throw Error("the program wrote outside its tensors");
+    const atalla::TensorSpec &result = kernel.outputs.front();
+    atalla::write_npy(options.output, std::vector<int64_t>(result.extents.rbegin(), result.extents.rend()), run.outputs.front(), output_type(options, job));
+    const auto cycles = static_cast<int64_t>(run.result.counters.cycles), bound = job.workload->bound(machine).cycles;
+    if (options.json)
+        std::cout << nlohmann::ordered_json{{"op", op.name()}, {"shape", job.workload->shape()}, {"machine", machine.name}, {"cycles", cycles},
+                                            {"bound_cycles", bound}, {"schedule", nlohmann::json(point)}, {"output", options.output.string()}}.dump() << '\n';
+    else if (!options.quiet)
+        std::cout << fmt::format("{} {} on {}: {} cycles, {:.1f} % of the bound; {} written\n", op.name(), job.workload->title(), machine.name, cycles,
+                                 100.0 * static_cast<double>(bound) / static_cast<double>(cycles), options.output.string());
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    CLI::App app("Runs an operator's stored winner on .npy files, tuning first if there is none.", "atalla-run");
+    app.footer("Example:\n  atalla-run --op gemm --a A.npy --b B.npy --relu -o C.npy\n\n"
+               "Tensors are bf16 (<V2 of ml_dtypes, or <u2 patterns) or floats, which are rounded to bf16.");
+    Options options;
+    const atalla::WorkloadOptions what(app, false);
+    for (const atalla::Operator *op : atalla::operators())
+        for (const atalla::OperatorTensor &tensor : op->tensors())
+            if (options.tensors.emplace(tensor.name, "").second)
+                app.add_option("--" + tensor.name, options.tensors[tensor.name], "File of " + tensor.help)->group("Tensors");
+    app.add_option("-o,--output", options.output, "File for the result")->required();
+    app.add_option("--type", options.type, "Type of the result: bf16 or f32 (default: f32 if a tensor is a float, else bf16)")
+        ->check(CLI::IsMember({"bf16", "f32"}));
+    app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
+    app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.add_flag("--json", options.json, "Print a JSON object");
+    app.add_flag("--quiet", options.quiet, "Print nothing");
+    return atalla::run_tool(app, argc, argv, [&] { run(options, what); });
+}

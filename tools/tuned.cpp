@@ -1,0 +1,63 @@
+#include "tools/tuned.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "autotune/operator_task.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+TuneOptions default_tune_options() {
+    TuneOptions options;
+    options.max_trials = 32;
+    return options;
+}
+
+Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options) {
+    Tuned tuned;
+    tuned.op = &op;
+    tuned.evaluator = std::make_shared<const Evaluator>(std::move(workload), machine);
+    tuned.bound = tuned.evaluator->workload().bound(machine);
+    const TuningTask task = tuning_task(op, tuned.evaluator);
+    options.start = known_good_points(database, task);
+    tuned.result = tune(task, &database, options);
+    if (!tuned.result.found) {
+        std::vector<std::string> reasons = tuned.result.notes;
+        for (const auto &[at, differs] : tuned.result.rejected) reasons.push_back(fmt::format("at {}: {}", at.assignments(), differs));
+        throw Error(fmt::format("{} {} on {}: no schedule found; {}", op.name(), tuned.evaluator->workload().title(), machine.name, fmt::join(reasons, "; ")));
+    }
+    tuned.naive_cycles = tuned.evaluator->naive_cycles();
+    if (const std::optional<StoredTrial> stored = database.find_trial(task.key(), tuned.result.best)) tuned.counters = stored->trial.counters;
+    return tuned;
+}
+
+Tuned measure_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const Point &point) {
+    const auto start = std::chrono::steady_clock::now();
+    Tuned tuned;
+    tuned.op = &op;
+    tuned.evaluator = std::make_shared<const Evaluator>(std::move(workload), machine);
+    if (const std::string wrong = violation(tuned.evaluator->workload().space(machine), point); !wrong.empty()) throw Error(wrong);
+    tuned.bound = tuned.evaluator->workload().bound(machine);
+    const Evaluation evaluation = tuned.evaluator->evaluate(point);
+    if (evaluation.status != Evaluation::Ok)
+        throw Error(fmt::format("{} {} on {} at {}: {}", op.name(), tuned.evaluator->workload().title(), machine.name, point.assignments(), evaluation.reason));
+    if (const std::string differs = tuned.evaluator->verify(point); !differs.empty()) {
+        tuned.result.rejected.emplace_back(point, differs);
+        throw Error(fmt::format("{} {} on {} at {} gives wrong results: {}", op.name(), tuned.evaluator->workload().title(), machine.name, point.assignments(), differs));
+    }
+    tuned.result.found = tuned.result.verified = true;
+    tuned.result.best = point;
+    tuned.result.cycles = evaluation.cycles;
+    tuned.result.bound_share = static_cast<double>(tuned.bound.cycles) / static_cast<double>(evaluation.cycles);
+    tuned.result.lowered = tuned.result.simulated = 1;
+    tuned.result.stopped_because = "the point was given";
+    tuned.counters = evaluation.counters;
+    tuned.naive_cycles = tuned.evaluator->naive_cycles();
+    tuned.result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return tuned;
+}
+
+}  // namespace atalla

@@ -1,0 +1,33 @@
+// Tunes a workload with everything around it: the database, the points worth starting from, the naive program beside it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/tuner.h"
+#include "db/database.h"
+#include "generators/evaluate.h"
+
+namespace atalla {
+
+// What the commands tune with if nothing is said. The default shape takes some seconds on two cores.
+TuneOptions default_tune_options();
+
+struct Tuned {
+    const Operator *op = nullptr;
+    std::shared_ptr<const Evaluator> evaluator;
+    TuneResult result;
+    Bound bound;
+    std::optional<int64_t> naive_cycles;   // nothing for workloads too large for it
+    nlohmann::json counters;               // of the best point
+};
+
+// Error if nothing was found.
+Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options);
+
+// One point instead of a search: nothing is stored. Error with the reason if it does not run.
+Tuned measure_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const Point &point);
+
+}  // namespace atalla

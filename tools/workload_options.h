@@ -1,0 +1,30 @@
+// The command line options that say which operator at which shape on which machine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "generators/operator.h"
+
+namespace atalla {
+
+class WorkloadOptions {
+public:
+    // Adds --op and, for each operator of the registry, the options of its arguments; operators share those of equal name.
+    // Without `sizes` only the arguments that are no sizes: where tensors give those.
+    WorkloadOptions(CLI::App &app, bool sizes);
+
+    const Operator &op() const;
+    // What was given on the command line.
+    WorkloadArguments arguments() const;
+
+private:
+    std::string op_ = "gemm";
+    std::string shape_;
+    std::map<std::string, std::string> values_;
+    std::map<std::string, bool> flags_;
+};
+
+}  // namespace atalla
