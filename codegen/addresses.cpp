@@ -198,6 +198,7 @@ private:
             const Reg rest = pointer(base, pointers, out);
             r = place_pointer(kernel_.scalar("p"), key.copy);
             out.push_back(make(Opcode::add_s, r, rest, multiply(scalar(kernel_.atoms[atom].expr, {}, out), bytes, out)));
+            if (first_row(rest) != 0) first_row_of_[r] = first_row(rest);
         }
         pointers[key] = r;
         return r;
@@ -238,8 +239,7 @@ private:
             if (op.access) {
                 const PointerKey key = key_of(op);
                 op.src[0] = pointer(key, pointers, out);
-                const auto first = first_row_of_.find(op.src[0]);
-                const int64_t offset = constant_row(op) - (first == first_row_of_.end() ? 0 : first->second);
+                const int64_t offset = constant_row(op) - first_row(op.src[0]);
                 op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
                 if (spread_ && op.src[1] != zero_scalar && kernel_.registers[op.src[1].id].bank < 0)
                     kernel_.registers[op.src[1].id].bank = static_cast<int8_t>(2 + key.copy);
@@ -280,8 +280,8 @@ private:
             // A pointer of its own starts at the lowest row, so that offsets are small and shared.
             const int64_t first = full == key ? lowest_row : 0;
             if (first != 0) first_row_of_[p] = first;
-            const int64_t first_bytes = first * kernel_.machine->pad.row_bytes;
-            if (first_bytes <= largest_immediate) {
+            const int64_t first_bytes = (first - first_row(base)) * kernel_.machine->pad.row_bytes;
+            if (first_bytes >= smallest_immediate && first_bytes <= largest_immediate) {
                 out.push_back(make(Opcode::addi_s, p, base, {}, static_cast<int32_t>(first_bytes)));
             } else {
                 out.push_back(make(Opcode::add_s, p, base, kernel_.constant(static_cast<int32_t>(first_bytes))));
@@ -319,6 +319,10 @@ private:
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
     std::map<Reg, int64_t> first_row_of_;   // rows that a pointer is already ahead by
+    int64_t first_row(Reg pointer) const {
+        const auto it = first_row_of_.find(pointer);
+        return it == first_row_of_.end() ? 0 : it->second;
+    }
 };
 
 }  // namespace

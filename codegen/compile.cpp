@@ -17,11 +17,9 @@ public:
     void error(const char *message) override { throw Error(std::string("Halide refuses the schedule: ") + message); }
 };
 
-void install_reporter() {
-    static QuietReporter reporter;
-    static const bool installed = (Halide::set_custom_compile_time_error_reporter(&reporter), true);
-    (void)installed;
-}
+// Installed when the program starts: definitions warn too, long before anything is compiled.
+QuietReporter reporter;
+[[maybe_unused]] const bool reporter_installed = (Halide::set_custom_compile_time_error_reporter(&reporter), true);
 
 const Halide::Target &lowering_target() {
     static const Halide::Target target("x86-64-linux-no_asserts-no_bounds_query-no_runtime");
@@ -41,7 +39,6 @@ const std::vector<std::string> &pass_names() {
 
 CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
                        const CompileOptions &options) {
-    install_reporter();
     const auto dump = [&](const std::string &pass, const auto &text) {
         if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
     };

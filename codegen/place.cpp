@@ -19,6 +19,32 @@ void for_each_node(Body &body, const std::function<void(Node &)> &visit) {
     }
 }
 
+// Loops that only store (fills) go round the pads in straight-line code, so that each of their stores stays in one pad.
+void widen_fills(Kernel &kernel) {
+    const int64_t pads = kernel.machine->pad.count;
+    for_each_node(kernel.body, [&](Node &node) {
+        if (!node.loop || node.loop->extent % pads != 0 || node.loop->extent == pads) return;
+        Loop &loop = *node.loop;
+        const bool fill = std::all_of(loop.body.begin(), loop.body.end(), [](const Node &n) { return n.op && n.op->opcode == Opcode::vreg_st; });
+        if (!fill) return;
+        Body body;
+        for (int64_t i = 0; i < pads; i++)
+            for (const Node &n : loop.body) {
+                Op op = *n.op;
+                for (auto &[atom, rows] : op.access->row.terms) {
+                    if (kernel.atoms[atom].loop != loop.id) continue;
+                    if (!kernel.atoms[atom].is_loop) return;
+                    op.access->row.constant += i * rows;
+                    rows *= pads;
+                }
+                body.push_back(std::move(op));
+            }
+        loop.body = std::move(body);
+        loop.extent /= pads;
+        kernel.loops[loop.id].extent = loop.extent;
+    });
+}
+
 struct Layout {
     int interleave = 1;
     int64_t block = 1;
@@ -108,24 +134,30 @@ void append_tiles(const Box &box, const Allocation &allocation, const Machine &m
 void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
     const Machine &machine = *kernel.machine;
     const int pads = static_cast<int>(machine.pad.count);
+    widen_fills(kernel);
     std::vector<int64_t> top(pads, 0);
     for (size_t i = 0; i < kernel.allocations.size(); i++) {
         Allocation &allocation = kernel.allocations[i];
         int limit = pads;
         if (const auto it = wanted.find(allocation.name); it != wanted.end()) limit = std::clamp(it->second, 1, pads);
-        const Layout layout = widest_layout(kernel, static_cast<int>(i), limit);
-        allocation.interleave = layout.interleave;
-        allocation.block = layout.block;
-        // The window of neighbouring pads that is least full.
+        // As many pads as every access allows; fewer where that many have no room left at the same height.
         int best = 0;
         auto height = [&](int first) { return *std::max_element(top.begin() + first, top.begin() + first + allocation.interleave); };
-        for (int first = 0; first + allocation.interleave <= pads; first += allocation.interleave)
-            if (height(first) < height(best)) best = first;
-        allocation.base_row = height(best);
+        for (;; limit /= 2) {
+            const Layout layout = widest_layout(kernel, static_cast<int>(i), limit);
+            allocation.interleave = layout.interleave;
+            allocation.block = layout.block;
+            // The window of neighbouring pads that is least full.
+            best = 0;
+            for (int first = 0; first + allocation.interleave <= pads; first += allocation.interleave)
+                if (height(first) < height(best)) best = first;
+            if (height(best) + allocation.rows_per_pad() <= machine.pad_rows()) break;
+            if (limit == 1)
+                throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", allocation.name,
+                                        allocation.rows_per_pad(), machine.pad_rows() - height(best), machine.pad_rows()));
+        }
         const int64_t rows = allocation.rows_per_pad();
-        if (allocation.base_row + rows > machine.pad_rows())
-            throw Error(fmt::format("cannot generate code: '{}' needs {} rows of {} pads, but only {} of {} rows are left; use a smaller tile",
-                                    allocation.name, rows, allocation.interleave, machine.pad_rows() - allocation.base_row, machine.pad_rows()));
+        allocation.base_row = height(best);
         for (int p = 0; p < allocation.interleave; p++) {
             allocation.pads.push_back(best + p);
             top[best + p] = allocation.base_row + rows;

@@ -84,15 +84,28 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
     if (m_outer) out.reorder(ni, mi, no, mo);
     else out.reorder(ni, mi, mo, no);
     const Var inner = m_outer ? no : mo;
-    const int row_slots = row_blocks > 1 ? 2 : 1, col_slots = col_blocks > 1 ? 2 : 1;
-    const bool many_blocks = (m_outer ? col_blocks : row_blocks) > 1;
+    // Two slots where transfers can run ahead: on a machine that takes time for them.
+    const int row_slots = row_blocks > 1 && machine.timed() ? 2 : 1, col_slots = col_blocks > 1 && machine.timed() ? 2 : 1;
+    const bool many_blocks = (m_outer ? col_blocks : row_blocks) > 1 && machine.timed();
 
-    As.compute_at(out, mo).vectorize(k, lanes).bound_storage(m, stored_rows);
-    Bs.compute_at(out, no).vectorize(k, lanes);
+    // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
+    const int k_block = point.contains("k_block") ? static_cast<int>(point["k_block"]) : 0;
+    const bool whole = k_block == 0 || k_block >= k_tiles;
+    RVar ro("ro"), ri("ri");
+    if (!whole && (k_tiles % k_block != 0 || b_resident)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
+    As.vectorize(k, lanes).bound_storage(m, stored_rows);
+    Bs.vectorize(k, lanes);
     if (!b_resident) Bs.bound_extent(n, lanes);
-    if (row_slots == 2) As.hoist_storage_root().ring_buffer(2);
+    if (whole) {
+        As.compute_at(out, mo);
+        Bs.compute_at(out, no);
+    } else {
+        As.compute_at(C, ro);
+        Bs.compute_at(C, ro);
+    }
+    if (row_slots == 2 && whole) As.hoist_storage_root().ring_buffer(2);
     if (b_resident) Bs.store_root();
-    else if (col_slots == 2) Bs.hoist_storage_root().ring_buffer(2);
+    else if (col_slots == 2 && whole) Bs.hoist_storage_root().ring_buffer(2);
     E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows);
     if (many_blocks) E.hoist_storage_root().ring_buffer(2);
     if (shape.bias) {
@@ -107,9 +120,15 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
         in_pads({Ds});
     }
     C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
-    C.update().reorder(n, m, r).vectorize(n, lanes);
+    if (whole) {
+        C.update().reorder(n, m, r).vectorize(n, lanes);
+        W.compute_at(C, r);
+    } else {
+        C.update().split(r, ro, ri, k_block).reorder(n, m, ri, ro).vectorize(n, lanes);
+        W.compute_at(C, ri);
+    }
     P.compute_at(C, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
-    W.compute_at(C, r).vectorize(k, lanes).bound_extent(w, lanes);
+    W.vectorize(k, lanes).bound_extent(w, lanes);
     const int weight_unroll = static_cast<int>(point["weight_unroll"]);
     if (weight_unroll > 1) W.split(w, w, wi, weight_unroll);
     const int row_unroll = static_cast<int>(point["row_unroll"]);

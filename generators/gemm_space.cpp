@@ -14,6 +14,15 @@ constexpr int64_t lanes = 32;
 constexpr int64_t registers_in_flight = 90;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 16;
 
+// Fitted to simulated points, in cycles: what a visit costs beside its rows where the adder or the array decides, a turn of
+// the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.
+constexpr double adder_overhead = 12, array_overhead = 103, weight_loop_cost = 40, pad_row_cost = 4.6, pad_loop_cost = 66;
+// A block beside its visits and rows, its code in packets, and a kernel beside its blocks.
+constexpr double block_overhead = 150, block_code_overhead = 60, start_overhead = 600;
+// A line that the instruction cache misses; transfers alone, and with little under way; transfers along k.
+constexpr double miss_cycles = 35, bytes_per_cycle = 30, first_bytes_per_cycle = 24, row_major_cost = 1.15;
+constexpr double transfer_latency = 170;
+
 int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 // What a point means for a shape: the loops that gemm() makes of it.
@@ -22,9 +31,13 @@ struct Plan {
         : rows(std::min(point["rows"], shape.m)), row_blocks(blocks_of(shape.m, rows)), col_blocks(blocks_of(shape.n, lanes)),
           k_tiles(blocks_of(shape.k, lanes)), stored_rows(blocks_of(rows, machine.pad.count) * machine.pad.count),
           sums_in_registers(point["sums_in_registers"] != 0), m_outer(point["m_outer"] != 0),
-          b_resident(point["b_resident"] != 0 && col_blocks > 1) {}
+          k_block(std::min(point["k_block"], k_tiles)), b_resident(point["b_resident"] != 0 && col_blocks > 1),
+          ahead(machine.timed() && k_block == k_tiles) {}
     int64_t rows, row_blocks, col_blocks, k_tiles, stored_rows;
-    bool sums_in_registers, m_outer, b_resident;
+    bool sums_in_registers, m_outer;
+    int64_t k_block;   // k tiles that come at once
+    bool b_resident;
+    bool ahead;        // operands come a block ahead, in two slots
 };
 
 // Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as whole
@@ -45,12 +58,14 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
     const Plan plan(shape, machine, point);
-    const int64_t round = machine.pad.count;
-    const int64_t row_slots = plan.row_blocks > 1 ? 2 : 1, col_slots = plan.b_resident ? plan.col_blocks : plan.col_blocks > 1 ? 2 : 1;
-    const int64_t block_slots = (plan.m_outer ? plan.col_blocks : plan.row_blocks) > 1 ? 2 : 1;
-    int64_t rows = row_slots * plan.stored_rows * plan.k_tiles + col_slots * lanes * plan.k_tiles;
-    rows += block_slots * plan.stored_rows * (1 + shape.addend) + (plan.sums_in_registers ? 0 : plan.stored_rows);
-    if (shape.bias) rows += round * (plan.col_blocks > 1 ? 2 : 1);
+    // Two slots where transfers run ahead.
+    const auto slots = [&](int64_t blocks) -> int64_t { return blocks > 1 && machine.timed() ? 2 : 1; };
+    const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
+    const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
+    int64_t rows = (a_slots * plan.stored_rows + b_slots * lanes) * plan.k_block;
+    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
+    if (!plan.sums_in_registers) rows += plan.stored_rows;
+    if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
     return rows;
 }
 
@@ -60,10 +75,16 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     std::vector<int64_t> weight_unrolls, row_unrolls = {1};
     for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
     for (int64_t unroll = round; unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
+    // All k tiles, or a part that divides them, which only a machine with small pads needs.
+    std::vector<int64_t> k_blocks;
+    const int64_t k_tiles = blocks_of(shape.k, lanes);
+    for (int64_t part = 1; part <= k_tiles; part++)
+        if (k_tiles % part == 0 && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     Space space;
     space.parameter("rows", "rows of A that one load of the weights serves", row_values(shape, machine))
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
+        .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
         .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
@@ -72,7 +93,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["rows"] <= limit;
                      });
-    space.constraint("pads", {"rows", "sums_in_registers", "m_outer", "b_resident"}, "The buffers of a block fit the pads together.",
+    space.constraint("pads", {"rows", "sums_in_registers", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
                      "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
@@ -81,16 +102,22 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          if (point["sums_in_registers"] || rows < round) return unroll == 1;
                          return unroll >= round && rows % unroll == 0;
                      });
-    const bool one_block = shape.n <= lanes;
-    space.constraint("resident", {"b_resident"}, "B is one block of columns, so keeping it is no choice.",
-                     [=](const Point &point) { return !one_block || point["b_resident"] == 0; });
+    // It is loaded while the first block of rows is computed, block of columns by block of columns.
+    const bool can_stay = shape.n > lanes && shape.n % lanes == 0;
+    space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block"},
+                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows.",
+                     [=](const Point &point) {
+                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && point["rows"] < shape.m && point["k_block"] == k_tiles);
+                     });
     return space;
 }
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
-    const int64_t round = machine.pad.count, rows = std::min(shape.m, 4 * round);
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_resident", 0}, {"weight_unroll", round}, {"row_unroll", 1}};
-    while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", std::max(round, point["rows"] / 2));
+    const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_resident", 0},
+                   {"k_block", blocks_of(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
+    if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
+    while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);
     return point;
 }
@@ -101,30 +128,50 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? ", all of B kept in the pads" : "";
+    if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     return text;
 }
 
 double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
     const Plan plan(shape, machine, point);
-    const auto rows = static_cast<double>(plan.rows), tiles = static_cast<double>(plan.k_tiles);
-    const double visits = static_cast<double>(plan.row_blocks * plan.col_blocks);
-    const double unroll = static_cast<double>(point["weight_unroll"]);
-    const double loads = lanes + (lanes / unroll - 1) * 4;
-    double visit = rows + loads + 31;
+    const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
+    const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
+
+    // A visit is the time between two loads of the weights, a block what ends with its results stored.
+    const double switch_cost = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
+    double visit, visit_code;
     if (plan.sums_in_registers) {
-        if (!machine.sa.psum_in) visit = std::max(visit, 3.0 * rows);
-        const double code = rows * 2 + unroll + 150, cache = static_cast<double>(machine.icache.bytes) / 20;
-        if (machine.timed() && code > cache) visit += (code - cache) * 11;
+        const double per_row = machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii);
+        visit = std::max(per_row * rows + adder_overhead, rows + array_overhead) + switch_cost;
+        visit_code = visit;
     } else {
-        visit += rows * (12.0 + 100.0 / static_cast<double>(point["row_unroll"]));
+        const double per_row = pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"]);
+        visit = per_row * rows + array_overhead + switch_cost;
+        visit_code = array_overhead + per_row * static_cast<double>(point["row_unroll"]);
     }
-    const double block = rows + 150;
-    const double bytes = 64 * static_cast<double>(plan.k_tiles) *
-                         (plan.m_outer ? static_cast<double>(shape.m) + (plan.b_resident ? 1.0 : static_cast<double>(plan.row_blocks)) * static_cast<double>(shape.n)
-                                       : static_cast<double>(shape.n) + static_cast<double>(plan.col_blocks) * static_cast<double>(shape.m));
-    const double start = 64 * tiles * (rows + lanes) / 24 + 4000;
-    return start + std::max(visits * (tiles * visit + block), bytes / 30);
+    const double block_code = rows + block_code_overhead;
+    double block = k_tiles * visit + rows + block_overhead, start = start_overhead;
+    if (machine.timed()) {
+        // Code that does not fit the cache pushes out as much again: once a block, or once a visit if its loop is that long.
+        const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+        const double miss = miss_cycles * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
+        block += 2 * miss * std::max(0.0, std::min(visit_code, capacity) + block_code - capacity);
+        block += 2 * miss * std::max(0.0, visit_code - capacity) * k_tiles;
+        start += miss * (visit_code + block_code);
+    }
+
+    const double a_bytes = 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
+    if (plan.k_block < plan.k_tiles) {
+        // Nothing is under way while a block of k tiles computes.
+        const double part = 2 * lanes * lanes * static_cast<double>(plan.k_block) * (1 + rows / lanes);
+        const double wait = machine.timed() ? transfer_latency + part / first_bytes_per_cycle : static_cast<double>(plan.k_block);
+        return start + row_blocks * col_blocks * (block + k_tiles / static_cast<double>(plan.k_block) * wait);
+    }
+    const double bytes = plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * col_blocks;
+    start += 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle;
+    const double transfers = bytes / bytes_per_cycle * (point["b_row_major"] ? row_major_cost : 1);
+    return start + std::max(row_blocks * col_blocks * block, transfers);
 }
 
 }  // namespace atalla

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Product, Pipelines, testing::Values(
     Case{"whole", [] { return pipelines::product({12, 64, 64, 4}); }, false, 15, 0.25f, false},
     Case{"tails", [] { return pipelines::product({13, 50, 45, 4, true}); }, false, 15, 0.25f, false},
     Case{"ring", [] { return pipelines::product({16, 20, 20, 4, false, true}); }, false, 15, 0.25f, false},
-    Case{"one", [] { return pipelines::product({1, 1, 1, 1}); }}));
+    Case{"one", [] { return pipelines::product({1, 1, 1, 1, false, false, 1}); }}));
 INSTANTIATE_TEST_SUITE_P(Convolution, Pipelines, testing::Values(
     Case{"small", [] { return pipelines::convolution({3, 2, 5, 7}); }},
     Case{"image", [] { return pipelines::convolution({6, 5, 40, 33}); }, false, 15, 0.25f, false}));

@@ -29,10 +29,9 @@ protected:
     // Random tensors of a workload, as files a.npy, b.npy, ...
     std::vector<TensorData> write_inputs(const Workload &workload, NpyType type, const std::vector<std::string> &names) const {
         std::vector<TensorData> inputs = random_inputs(workload.inputs(), DataSet::Normal, 9);
-        for (size_t i = 0; i < inputs.size(); i++) {
-            const std::vector<int64_t> &extents = workload.inputs()[i].extents;
-            write_npy(file(names[i]), std::vector<int64_t>(extents.rbegin(), extents.rend()), inputs[i], type);
-        }
+        const std::vector<TensorSpec> tensors = workload.inputs();
+        for (size_t i = 0; i < inputs.size(); i++)
+            write_npy(file(names[i]), std::vector<int64_t>(tensors[i].extents.rbegin(), tensors[i].extents.rend()), inputs[i], type);
         return inputs;
     }
 };

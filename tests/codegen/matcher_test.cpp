@@ -1,0 +1,183 @@
+// What the matcher makes of single idioms.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/match.h"
+#include "generators/vocabulary.h"
+#include "isa/machine.h"
+#include "tests/generators/host_jit.h"
+#include "tests/generators/kernel_check.h"
+#include "tests/generators/pipelines.h"
+
+namespace atalla {
+namespace {
+
+using namespace Halide;
+using namespace vocabulary;
+using codegen::Kernel;
+
+Kernel match(const KernelDefinition &kernel, const std::string &machine = "ax01", bool optimize = true) {
+    static std::map<std::string, Machine> machines;
+    const auto it = machines.try_emplace(machine, find_machine(machine)).first;
+    const Module module = Pipeline(kernel.pipeline).compile_to_module(kernel.arguments, "kernel", Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
+    return codegen::match(module.functions().front(), it->second, optimize);
+}
+
+int count(const codegen::Body &body, const std::function<bool(const codegen::Node &)> &which) {
+    int found = 0;
+    for (const codegen::Node &node : body) {
+        found += which(node);
+        if (node.loop) found += count(node.loop->body, which);
+    }
+    return found;
+}
+int count(const Kernel &kernel, Opcode opcode) {
+    return count(kernel.body, [&](const codegen::Node &node) { return node.op && node.op->opcode == opcode; });
+}
+int count_loops(const Kernel &kernel) {
+    return count(kernel.body, [](const codegen::Node &node) { return node.loop != nullptr; });
+}
+
+// Y = f(X) on one tile of [rows][cols].
+KernelDefinition one_tile(int cols, int rows, const std::function<Expr(Func, Var, Var)> &f, const std::function<void(Func, Var, Var)> &schedule = {}) {
+    ImageParam x = tensor("X", {cols, rows});
+    Var n("n"), m("m");
+    Func xs("xs"), ys("ys"), out("Y");
+    xs(n, m) = cols % 32 == 0 ? Expr(x(n, m)) : select(n < cols, x(min(n, cols - 1), m), undef<BFloat>());
+    ys(n, m) = f(xs, n, m);
+    out(n, m) = ys(n, m);
+    const int padded = (cols + 31) / 32 * 32;
+    out.bound(n, 0, cols).bound(m, 0, rows);
+    xs.compute_root().bound(n, 0, padded);
+    ys.compute_root().bound(n, 0, padded).vectorize(n, 32);
+    if (schedule) schedule(ys, n, m);
+    in_pads({xs, ys});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
+void expect_host_answer(const KernelDefinition &kernel) {
+    std::mt19937 random(5);
+    std::vector<TensorData> inputs;
+    for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_patterns(tensor, random));
+    const std::vector<TensorData> expected = run_on_host(kernel, inputs);
+    for (const char *machine : {"ax01", "fsim"})
+        for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, machine);
+}
+
+TEST(Matcher, OneLoadForOneRow) {
+    const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) * x(n, m) + x(n, m)); });
+    const Kernel matched = match(kernel);
+    EXPECT_EQ(count(matched, Opcode::vreg_ld), 1);
+    EXPECT_EQ(count(matched, Opcode::mul_vv), 1);
+    EXPECT_EQ(count(matched, Opcode::add_vv), 1);
+}
+
+TEST(Matcher, SharesValuesBetweenStatements) {
+    const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) {
+        const Expr e = machine_exp(x(n, m));
+        return strict_float(e * e + machine_exp(x(n, m)));
+    });
+    EXPECT_EQ(count(match(kernel), Opcode::expi_vi), 1);
+}
+
+TEST(Matcher, AddsTheNegativeZeroNowhere) {
+    const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) + bf16(-0.0f)); });
+    EXPECT_EQ(count(match(kernel), Opcode::add_vv) + count(match(kernel), Opcode::add_vs), 0);
+    expect_host_answer(kernel);
+}
+
+TEST(Matcher, DividesByPowersOfTwo) {
+    for (float divisor : {2.0f, -0.5f, 0x1p100f, 0x1p-126f})
+        expect_host_answer(one_tile(40, 3, [&](Func x, Var n, Var m) { return strict_float(x(n, m) / bf16(divisor)); }));
+}
+
+TEST(Matcher, ExtremaOfZerosAndNan) {
+    for (bool largest : {false, true})
+        expect_host_answer(one_tile(64, 8, [&](Func x, Var n, Var m) {
+            const Expr other = x((n + 1) % 64 / 32 * 32 + n % 32, 7 - m);
+            return strict_float(largest ? max(x(n, m), other) : min(x(n, m), other));
+        }));
+}
+
+TEST(Matcher, EveryComparison) {
+    const std::vector<std::function<Expr(Expr, Expr)>> comparisons = {
+        [](Expr a, Expr b) { return strict_float(a < b); },  [](Expr a, Expr b) { return strict_float(a <= b); },
+        [](Expr a, Expr b) { return strict_float(a > b); },  [](Expr a, Expr b) { return strict_float(a >= b); },
+        [](Expr a, Expr b) { return strict_float(a == b); }, [](Expr a, Expr b) { return strict_float(a != b); },
+        [](Expr a, Expr b) { return strict_float(a < b) && !strict_float(a == bf16(-1.0f)); },
+        [](Expr a, Expr b) { return strict_float(a < b) || strict_float(b <= bf16(0.0f)); },
+        [](Expr a, Expr) { return strict_float(bf16(0.5f) < a); }};
+    for (const auto &compare : comparisons)
+        expect_host_answer(one_tile(32, 8, [&](Func x, Var n, Var m) { return select(compare(x(n, m), x(n, 7 - m)), x(n, m), bf16(2.0f)); }));
+}
+
+TEST(Matcher, LanesByTheirNumber) {
+    // A tail of each length, and lanes from a number on.
+    for (int limit : {1, 31, 32, 33, 50, 64})
+        expect_host_answer(one_tile(64, 3, [&](Func x, Var n, Var m) { return select(n < limit, x(n, m), bf16(0.0f)); }));
+    expect_host_answer(one_tile(64, 3, [&](Func x, Var n, Var m) { return select(n >= 40 || m < 1, x(n, m), bf16(7.0f)); }));
+    // A number that depends on a loop.
+    expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(n < 2 * m + 5, x(n, m), bf16(1.0f)); }));
+    expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(m <= n, x(n, m), bf16(1.0f)); }));
+}
+
+TEST(Matcher, SingleValuesFromThePads) {
+    expect_host_answer(one_tile(64, 4, [&](Func x, Var n, Var m) { return strict_float(x(n, m) * x(37, m)); }));
+}
+
+TEST(Matcher, FillsOnlyWhatTheCopyLeaves) {
+    // 32 x 32 elements: nothing is left to fill. One column less: the last lane of every row.
+    EXPECT_EQ(count(match(pipelines::product({4, 32, 32, 4})), Opcode::vreg_st), 1 + 4 + 1) << "the result, and the sums";
+    const Kernel matched = match(pipelines::product({4, 32, 31, 4}));
+    EXPECT_EQ(std::count_if(matched.body.begin(), matched.body.end(), [](const codegen::Node &node) { return node.op && node.op->opcode == Opcode::vreg_st; }), 4 + 32);
+}
+
+TEST(Matcher, FillsBeforeEachCopyWhereTilesDiffer) {
+    // The last of three blocks of columns is narrower than the others.
+    pipelines::Image image{4, 3, 40, 70};
+    const KernelDefinition kernel = pipelines::convolution(image);
+    const Kernel matched = match(kernel);
+    EXPECT_EQ(std::count_if(matched.body.begin(), matched.body.end(), [](const codegen::Node &node) { return node.op && node.op->access.has_value(); }), 0);
+    std::mt19937 random(9);
+    // Infinity and NaN show every element that should be zero and is not.
+    std::vector<TensorData> inputs;
+    for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_tensor(tensor, random));
+    const std::vector<TensorData> expected = run_on_host(kernel, inputs);
+    for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, "ax01");
+}
+
+TEST(Matcher, CutsLoopsWhereInnerBoundsChange) {
+    // Without its tail the loop over the blocks of columns would be one.
+    EXPECT_GT(count_loops(match(pipelines::convolution({4, 3, 32, 96}))), 0);
+    EXPECT_GT(count_loops(match(pipelines::convolution({4, 3, 32, 97}))), count_loops(match(pipelines::convolution({4, 3, 32, 96}))));
+}
+
+TEST(Matcher, LoadsEachWeightTileOnce) {
+    const Kernel matched = match(pipelines::product({64, 32, 64, 64}));
+    EXPECT_EQ(count(matched, Opcode::lw_vi), 2) << "the first k tile apart, then a loop";
+    EXPECT_EQ(count(matched, Opcode::gemm_vv), 2);
+}
+
+TEST(Matcher, PartialSumsEnterTheArrayWhereItHasAnInput) {
+    EXPECT_EQ(count(match(pipelines::product({4, 32, 96, 4, true}), "ax01-psum"), Opcode::add_vv), 0);
+    EXPECT_GT(count(match(pipelines::product({4, 32, 96, 4, true}), "ax01"), Opcode::add_vv), 0);
+}
+
+TEST(Matcher, FunctionalMachineSpendsItsFirstWeights) {
+    const Kernel matched = match(pipelines::product({1, 8, 20, 1}), "fsim");
+    const auto is_zero_push = [](const codegen::Node &node) { return node.op && node.op->opcode == Opcode::lw_vi && node.op->src[0] == codegen::zero_vector; };
+    EXPECT_EQ(std::count_if(matched.body.begin(), matched.body.end(), is_zero_push), 32);
+}
+
+}  // namespace
+}  // namespace atalla

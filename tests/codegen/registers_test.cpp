@@ -1,0 +1,139 @@
+// Register allocation: whatever path the program takes, every operation reads the value that it means.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <set>
+
+#include "codegen/dependence.h"
+#include "codegen/match.h"
+#include "codegen/passes.h"
+#include "generators/gemm.h"
+#include "generators/gemm_space.h"
+#include "isa/machine.h"
+#include "tests/generators/pipelines.h"
+
+namespace atalla::codegen {
+namespace {
+
+// Which virtual registers each physical one may hold, by class and number.
+using Contents = std::map<std::pair<RegisterClass, int>, std::set<int32_t>>;
+
+class Holdings {
+public:
+    Holdings(const Kernel &kernel, const Blocks &blocks) : kernel_(kernel), blocks_(blocks) {}
+
+    // The first read of a register that may hold another value, as text; empty if there is none.
+    std::string check() {
+        std::vector<Contents> before(blocks_.size());
+        std::vector<bool> reached(blocks_.size());
+        reached[0] = true;
+        for (bool changed = true; changed && wrong_.empty();) {
+            changed = false;
+            for (size_t b = 0; b < blocks_.size(); b++) {
+                if (!reached[b] || blocks_[b].from_block >= 0) continue;
+                const Contents after = run(b, before[b]);
+                const auto flow = [&](size_t to) {
+                    if (!reached[to]) changed = reached[to] = true;
+                    for (const auto &[place, held] : after)
+                        for (int32_t r : held) changed |= before[to][place].insert(r).second;
+                };
+                const Terminator &end = blocks_[b].end;
+                if (end.kind != Terminator::Halt) flow(b + 1);
+                if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) flow(static_cast<size_t>(end.target));
+            }
+        }
+        return wrong_;
+    }
+
+private:
+    std::pair<RegisterClass, int> place(Reg r) const { return {kernel_.cls(r), kernel_.registers[r.id].physical}; }
+
+    void read(Reg r, const Contents &contents, const Op &op) {
+        if (r.id <= all_lanes.id || !wrong_.empty()) return;
+        const auto held = contents.find(place(r));
+        if (held == contents.end() || (held->second.size() == 1 && held->second.count(r.id))) return;
+        wrong_ = fmt::format("'{}' reads {}, whose register may hold", to_string(kernel_, op), kernel_.registers[r.id].name);
+        for (int32_t other : held->second) wrong_ += fmt::format(" {}.{}", kernel_.registers[other].name, other);
+    }
+
+    // A packet reads before it writes.
+    void run_packet(const OpGroup &packet, Contents &contents) {
+        for (const Op &op : packet)
+            for (Reg r : reads_of(op)) read(r, contents, op);
+        for (const Op &op : packet)
+            if (op.dst.defined() && op.dst.id > all_lanes.id) contents[place(op.dst)] = {op.dst.id};
+    }
+
+    Contents run(size_t b, Contents contents) {
+        for (size_t p = 0; p < blocks_[b].packets.size(); p++) {
+            OpGroup packet = blocks_[b].packets[p];
+            for (Op &op : packet) op.side = nullptr;
+            run_packet(packet, contents);
+            // What runs out of line after this packet, or does not.
+            for (size_t o = 0; o < blocks_.size(); o++) {
+                if (blocks_[o].from_block != static_cast<int>(b) || blocks_[o].from_packet != static_cast<int>(p)) continue;
+                Contents taken = contents;
+                for (const OpGroup &inner : blocks_[o].packets) run_packet(inner, taken);
+                for (const auto &[where, held] : taken) contents[where].insert(held.begin(), held.end());
+            }
+        }
+        return contents;
+    }
+
+    const Kernel &kernel_;
+    const Blocks &blocks_;
+    std::string wrong_;
+};
+
+std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize) {
+    const Halide::Module module = Halide::Pipeline(definition.pipeline)
+                                      .compile_to_module(definition.arguments, "kernel", Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
+    Kernel kernel = match(module.functions().front(), machine, optimize);
+    place(kernel, definition.pads);
+    overlap(kernel, optimize);
+    lower_addresses(kernel, optimize);
+    Blocks blocks = make_blocks(kernel);
+    if (optimize) assign_banks(kernel, blocks);
+    pack(kernel, blocks, optimize);
+    allocate(kernel, blocks);
+    for (const RegInfo &reg : kernel.registers) {
+        const int64_t count = reg.cls == RegisterClass::Scalar ? machine.regs.scalar : reg.cls == RegisterClass::Vector ? machine.regs.vector : machine.regs.mask;
+        EXPECT_LT(reg.physical, count) << reg.name;
+    }
+    return Holdings(kernel, blocks).check();
+}
+
+TEST(Registers, HoldWhatIsRead) {
+    const std::vector<KernelDefinition> kernels = {
+        pipelines::relu({12, 45, 2, true}), pipelines::exponential_chain({7, 50, 3}), pipelines::softmax({7, 50, 3}),
+        pipelines::layernorm({7, 50, 2}),   pipelines::spread({7, 50, 3}),            pipelines::product({13, 50, 45, 4, true}),
+        pipelines::product({64, 40, 70, 16, true, true}), pipelines::convolution({6, 5, 40, 33})};
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        for (size_t i = 0; i < kernels.size(); i++)
+            for (bool optimize : {false, true})
+                EXPECT_EQ(check_registers(kernels[i], machine, optimize), "") << "kernel " << i << " on " << name << ", optimize " << optimize;
+    }
+}
+
+// Most of the 256 vector registers are in use at once.
+TEST(Registers, HoldWhatIsReadUnderPressure) {
+    const Machine machine = find_machine("ax01");
+    EXPECT_EQ(check_registers(pipelines::product({150, 32, 96, 150, true}), machine, true), "");
+}
+
+TEST(Registers, HoldWhatIsReadInRandomSchedules) {
+    const GemmShape shape{100, 70, 90, true, true, true, false, 1, 1};
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        Random random(3);
+        for (const Point &point : sample_distinct(gemm_space(shape, machine), 12, random))
+            EXPECT_EQ(check_registers(gemm(shape, machine, point), machine, true), "") << name << " " << point.assignments();
+    }
+}
+
+}  // namespace
+}  // namespace atalla::codegen
