@@ -45,6 +45,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     CompiledKernel result;
     const auto start = std::chrono::steady_clock::now();
     const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
+    if (module.functions().size() != 1) throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
     const Halide::Internal::LoweredFunc function = module.functions().front();
     result.lower_seconds = seconds_since(start);
     dump("lower", [&] {

@@ -1,6 +1,7 @@
 #include "codegen/match.h"
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 
 #include "codegen/halide_loops.h"
@@ -19,10 +20,13 @@ std::string strip_unique(std::string name) {
     return name;
 }
 
-std::string shown(const Stmt &s) {
+// Halide's text of a statement or an expression, without the numbers that make names unique in the process.
+template <class Node>
+std::string shown(const Node &node) {
     std::ostringstream text;
-    text << s;
-    std::string result = text.str();
+    text << node;
+    static const std::regex number("\\$[0-9]+");
+    std::string result = std::regex_replace(text.str(), number, "");
     constexpr size_t limit = 1500;
     if (result.size() > limit) result = result.substr(0, limit) + " ...";
     return result;
@@ -71,12 +75,10 @@ std::set<std::string> stored_constants(const Stmt &body) {
 }  // namespace
 
 void Matcher::fail(const std::string &reason, const Stmt &s) const {
-    throw Error("cannot generate code: " + reason + ", in\n" + shown(s));
+    throw Error(shown("cannot generate code: " + reason) + ", in\n" + shown(s));
 }
 void Matcher::fail(const std::string &reason, const Expr &e) const {
-    std::ostringstream text;
-    text << e;
-    throw Mismatch{reason + ": " + text.str().substr(0, 600)};
+    throw Mismatch{reason + ": " + shown(e)};
 }
 
 Matcher::Matcher(Kernel &kernel, const LoweredFunc &function, bool optimize, std::set<std::string> fill_in_place)
@@ -160,10 +162,16 @@ void Matcher::visit_let(const LetStmt *let) {
 }
 
 void Matcher::visit_branch(const IfThenElse *branch) {
-    const LinearForm condition = scope_.linear(select(branch->condition, 1, 0));
-    if (condition.is_constant()) visit(condition.constant != 0 ? branch->then_case : branch->else_case);
-    else if (!match_first_iteration(branch))
-        fail("there is no code for a statement under a condition (split with ShiftInwards, or bound the tile)", Stmt(branch));
+    const auto unknown = [&](const std::string &why) {
+        fail("there is no code for a statement under a condition (split with ShiftInwards, or bound the tile)" + why, Stmt(branch));
+    };
+    try {
+        const LinearForm condition = scope_.linear(select(branch->condition, 1, 0));
+        if (condition.is_constant()) visit(condition.constant != 0 ? branch->then_case : branch->else_case);
+        else if (!match_first_iteration(branch, condition)) unknown("");
+    } catch (const Mismatch &mismatch) {
+        unknown("; " + mismatch.reason);
+    }
 }
 
 void Matcher::visit_allocate(const Allocate *allocate) {

@@ -54,7 +54,7 @@ bool Matcher::match_copy(const Stmt &s) {
 }
 
 // A condition that holds in the first iteration of a loop alone: what is copied under it stays in the pads.
-bool Matcher::match_first_iteration(const IfThenElse *branch) {
+bool Matcher::match_first_iteration(const IfThenElse *branch, const LinearForm &condition) {
     if (branch->else_case.defined()) return false;
     struct OnlyCopies : IRVisitor {
         const Matcher &matcher;
@@ -70,7 +70,7 @@ bool Matcher::match_first_iteration(const IfThenElse *branch) {
     } copies(*this);
     branch->then_case.accept(&copies);
     if (!copies.yes) return false;
-    const int loop = scope_.first_iteration_only(scope_.linear(select(branch->condition, 1, 0)));
+    const int loop = scope_.first_iteration_only(condition);
     if (loop < 0) return false;
     const int outer = std::exchange(first_of_, loop);
     visit(branch->then_case);

@@ -82,9 +82,9 @@ Reg Matcher::integer_value(const LinearForm &form) {
     return emit(op, RegisterClass::Scalar, "i");
 }
 
-// The lanes of `less` = a < b over integers; `e` is what the algorithm has.
-Value Matcher::integer_comparison(const Expr &less, const Expr &e) {
-    const auto *op = less.as<LT>();
+// The lanes where a < b, which are indices.
+Value Matcher::integer_comparison(const Expr &e) {
+    const auto *op = e.as<LT>();
     // Halide narrows both sides where the numbers are small.
     const auto plain = [](const Expr &x) {
         const auto *cast = x.as<Cast>();

@@ -326,19 +326,30 @@ Value Matcher::comparison(const Expr &e) {
     if (const auto *op = e.as<GT>()) return comparison(LT::make(op->b, op->a));
     if (const auto *op = e.as<GE>()) return comparison(LE::make(op->b, op->a));
     if (const auto *op = e.as<LT>()) {
-        if (!op->a.type().is_float()) return integer_comparison(e, e);
+        if (!op->a.type().is_float()) return integer_comparison(e);
         return compare(Opcode::mlt_mvv, Opcode::mlt_mvs, Opcode::mgt_mvs, evaluate(op->a), evaluate(op->b));
     }
-    if (const auto *op = e.as<LE>()) {
-        if (!op->a.type().is_float()) return integer_comparison(LT::make(op->a, simplify(op->b + 1)), e);
-        return combine_masks(Opcode::or_s, comparison(LT::make(op->a, op->b)), comparison(EQ::make(op->a, op->b)));
-    }
+    // As Halide has it on every host, also for NaN: not greater.
+    if (const auto *op = e.as<LE>()) return invert_mask(comparison(LT::make(op->b, op->a)));
     const auto *eq = e.as<EQ>();
     const auto *ne = e.as<NE>();
     const Expr &a = eq != nullptr ? eq->a : ne->a, &b = eq != nullptr ? eq->b : ne->b;
     if (!a.type().is_float()) fail("integers are compared for order only", e);
     if (eq != nullptr) return compare(Opcode::meq_mvv, Opcode::meq_mvs, Opcode::meq_mvs, evaluate(a), evaluate(b));
     return compare(Opcode::mneq_mvv, Opcode::mneq_mvs, Opcode::mneq_mvs, evaluate(a), evaluate(b));
+}
+
+Value Matcher::evaluate_select(const Select *select) {
+    // The inverse of a condition by exchanging the values.
+    Expr condition = without_strict(select->condition), on = select->true_value, off = select->false_value;
+    if (const auto *op = condition.as<Not>()) {
+        condition = op->a;
+        std::swap(on, off);
+    } else if (const auto *le = condition.as<LE>()) {
+        condition = LT::make(le->b, le->a);
+        std::swap(on, off);
+    }
+    return choose(evaluate(condition), evaluate(on), evaluate(off));
 }
 
 // Takes the value for lanes that are off, then overwrites the lanes that are on.
@@ -410,8 +421,7 @@ Value Matcher::evaluate(const Expr &original) {
     if (const auto *cast = e.as<Cast>()) return evaluate_cast(cast);
     if (const auto *load = e.as<Load>()) return evaluate_load(load);
     if (const auto *reduce = e.as<VectorReduce>()) return lanes == 1 ? reduce_lanes(reduce) : evaluate_product(reduce);
-    if (const auto *select = e.as<Select>())
-        return choose(evaluate(select->condition), evaluate(select->true_value), evaluate(select->false_value));
+    if (const auto *select = e.as<Select>()) return evaluate_select(select);
     if (is_one_of<And, Or, Not, LT, LE, GT, GE, EQ, NE>(e)) return comparison(e);
     if (is_one_of<Add, Sub, Mul, Div, Min, Max>(e)) return arithmetic(e, false);
     if (const auto *call = e.as<Call>()) return evaluate_call(call);

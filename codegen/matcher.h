@@ -96,7 +96,7 @@ private:
 
     // copies (match_copy.cpp)
     bool match_copy(const Halide::Internal::Stmt &s);
-    bool match_first_iteration(const Halide::Internal::IfThenElse *branch);
+    bool match_first_iteration(const Halide::Internal::IfThenElse *branch, const LinearForm &condition);
 
     // constants around copies (match_fill.cpp)
     bool match_filled_copy(const Halide::Internal::Block *block);
@@ -113,6 +113,7 @@ private:
     Value evaluate_product(const Halide::Internal::VectorReduce *reduce);
     Value arithmetic(const Halide::Expr &e, bool rounded_next);
     Value comparison(const Halide::Expr &e);
+    Value evaluate_select(const Halide::Internal::Select *select);
     Value divide(const Halide::Expr &e, const Value &a, const Value &b);
     Value binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes);
     Value compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b);
@@ -128,7 +129,7 @@ private:
     Value scalar_function(Opcode opcode, const Halide::Internal::Call *call);
     Reg as_scalar(const Value &value);
     Value lane_of(Reg vector, int64_t lane);
-    Value integer_comparison(const Halide::Expr &less, const Halide::Expr &e);
+    Value integer_comparison(const Halide::Expr &e);
     Value first_lanes(const Halide::Expr &count);
     Value constant_mask(uint32_t bits);
     Value combine_masks(Opcode opcode, const Value &a, const Value &b);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +22,8 @@ namespace {
 constexpr double most_naive_flops = 8e9;
 // A program this many times slower than the bound is of no interest.
 constexpr uint64_t hopeless = 64, always_allowed = 10'000'000;
+// A parameter that no space has.
+constexpr const char *unoptimized_mark = "unoptimized";
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -125,30 +128,37 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
     step_limit_ = always_allowed + hopeless * static_cast<uint64_t>(workload_->bound(machine_).cycles);
 }
 
+codegen::CompiledKernel Evaluator::compile(const KernelDefinition &kernel, codegen::CompileOptions options) const {
+    options.pads = kernel.pads;
+    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, options);
+}
+
 codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::CompileOptions &options) const {
-    const KernelDefinition kernel = workload_->build(machine_, point);
-    codegen::CompileOptions with_pads = options;
-    with_pads.pads = kernel.pads;
-    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, with_pads);
+    return compile(workload_->build(machine_, point), options);
 }
 
 Evaluation Evaluator::evaluate(const Point &point) const {
+    std::vector<TensorData> outputs;
+    return evaluate(point, DataSet::Normal, outputs);
+}
+
+Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs) const {
     Evaluation evaluation;
+    const std::vector<TensorData> &data = inputs(set);
     const auto start = std::chrono::steady_clock::now();
     try {
-        const std::vector<TensorData> &data = inputs(DataSet::Normal);
-        const auto lowering = std::chrono::steady_clock::now();
+        const bool optimize = !point.contains(unoptimized_mark);
         const KernelDefinition kernel = workload_->build(machine_, point);
-        codegen::CompileOptions options;
-        options.pads = kernel.pads;
-        const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine_, options);
-        evaluation.seconds_lower = seconds_since(lowering);
-        const auto simulation = std::chrono::steady_clock::now();
-        const KernelRun run = run_kernel(kernel, compiled, machine_, data, {.step_limit = step_limit_});
-        evaluation.seconds_simulate = seconds_since(simulation);
+        const codegen::CompiledKernel compiled = compile(kernel, {.optimize = optimize});
+        evaluation.seconds_lower = seconds_since(start);
+        RunOptions options;
+        if (optimize) options.step_limit = step_limit_;
+        KernelRun run = run_kernel(kernel, compiled, machine_, data, options);
+        evaluation.seconds_simulate = seconds_since(start) - evaluation.seconds_lower;
         evaluation.cycles = static_cast<int64_t>(run.result.counters.cycles);
         evaluation.counters = counters_json(run.result.counters);
         evaluation.reason = run.result.error;
+        outputs = std::move(run.outputs);
         if (run.result.ok && run.outside_untouched) evaluation.status = Evaluation::Ok;
         else if (run.result.ok) evaluation.reason = "the program wrote outside its tensors";
         else evaluation.status = run.result.rule == "step limit" ? Evaluation::TimedOut : Evaluation::Refused;
@@ -160,30 +170,31 @@ Evaluation Evaluator::evaluate(const Point &point) const {
 }
 
 std::string Evaluator::verify(const Point &point) const {
-    const KernelDefinition kernel = workload_->build(machine_, point);
-    const codegen::CompiledKernel compiled = compile(point);
-    const auto run = [&](DataSet set, std::string &refusal) {
-        KernelRun run = run_kernel(kernel, compiled, machine_, inputs(set), {.step_limit = step_limit_});
-        if (!run.result.ok) refusal = run.result.error;
-        else if (!run.outside_untouched) refusal = "the program wrote outside its tensors";
-        return std::move(run.outputs);
-    };
-    std::string refusal;
-    const std::vector<TensorData> normal = run(DataSet::Normal, refusal);
-    if (!refusal.empty()) return refusal;
-    const std::vector<Reference> references = workload_->reference(inputs(DataSet::Normal));
-    for (size_t i = 0; i < references.size(); i++)
-        if (const double ulps = largest_error_ulps(normal[i], references[i]); ulps > workload_->tolerance_ulps())
-            return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", kernel.outputs[i].name, ulps, workload_->tolerance_ulps());
-    const std::vector<TensorData> special = run(DataSet::Special, refusal);
-    if (!refusal.empty()) return "with special values, " + refusal;
-    for (size_t i = 0; i < special.size(); i++)
-        if (const std::string differs = difference(kernel.outputs[i], special[i], expected().outputs[i]); !differs.empty())
+    // The unoptimized program takes long, so it runs beside the other two.
+    std::future<const Expected *> reference = std::async(std::launch::async, [this] { return &expected(); });
+    const std::vector<TensorSpec> tensors = workload_->outputs();
+    std::vector<TensorData> normal, special;
+    if (const Evaluation run = evaluate(point, DataSet::Normal, normal); run.status != Evaluation::Ok) return run.reason;
+    const std::vector<Reference> float64 = workload_->reference(inputs(DataSet::Normal));
+    for (size_t i = 0; i < tensors.size(); i++)
+        if (const double ulps = largest_error_ulps(normal[i], float64[i]); ulps > workload_->tolerance_ulps())
+            return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", tensors[i].name, ulps, workload_->tolerance_ulps());
+    if (const Evaluation run = evaluate(point, DataSet::Special, special); run.status != Evaluation::Ok) return "with special values, " + run.reason;
+    const Expected &wanted = *reference.get();
+    if (wanted.run && wanted.run->status != Evaluation::Ok) return "the unoptimized program did not run: " + wanted.run->reason;
+    for (size_t i = 0; i < tensors.size(); i++)
+        if (const std::string differs = difference(tensors[i], special[i], wanted.outputs[i]); !differs.empty())
             return "against the unoptimized program, " + differs;
     return "";
 }
 
-std::optional<int64_t> Evaluator::naive_cycles() const { return expected().cycles; }
+Point Evaluator::unoptimized_point() const {
+    Point point = workload_->naive_point(machine_);
+    point.set(unoptimized_mark, 1);
+    return point;
+}
+
+std::optional<Evaluation> Evaluator::unoptimized() const { return expected().run; }
 
 const std::vector<TensorData> &Evaluator::inputs(DataSet set) const {
     const std::scoped_lock lock(mutex_);
@@ -193,24 +204,15 @@ const std::vector<TensorData> &Evaluator::inputs(DataSet set) const {
     return found->second;
 }
 
-Evaluator::Expected Evaluator::run_naive() const {
-    const Point point = workload_->naive_point(machine_);
-    const KernelDefinition kernel = workload_->build(machine_, point);
-    codegen::CompileOptions options;
-    options.optimize = false;
-    KernelRun run = run_kernel(kernel, compile(point, options), machine_, inputs(DataSet::Special));
-    if (!run.result.ok) throw Error(fmt::format("the unoptimized program was refused: {}", run.result.error));
-    return {std::move(run.outputs), static_cast<int64_t>(run.result.counters.cycles)};
-}
-
 const Evaluator::Expected &Evaluator::expected() const {
     {
         const std::scoped_lock lock(mutex_);
         if (expected_) return *expected_;
     }
     // Made outside the lock, which the inputs need; if two threads make it, the results are equal.
-    Expected made = workload_->flops() <= most_naive_flops ? run_naive()
-                                                           : Expected{workload_->host_result(machine_, inputs(DataSet::Special)), std::nullopt};
+    Expected made;
+    if (workload_->flops() <= most_naive_flops) made.run = evaluate(unoptimized_point(), DataSet::Special, made.outputs);
+    else made.outputs = workload_->host_result(machine_, inputs(DataSet::Special));
     const std::scoped_lock lock(mutex_);
     if (!expected_) expected_ = std::move(made);
     return *expected_;

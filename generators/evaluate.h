@@ -58,8 +58,10 @@ public:
     // data with float64. Empty if they agree, otherwise what differs.
     std::string verify(const Point &point) const;
 
-    // Cycles of the unoptimized program; nothing for workloads so large that the host stands in for it.
-    std::optional<int64_t> naive_cycles() const;
+    // The unoptimized program as a point: the workload's naive one, marked. evaluate() takes it too, but no space has it.
+    Point unoptimized_point() const;
+    // What it took; nothing for workloads so large that the host stands in for it.
+    std::optional<Evaluation> unoptimized() const;
 
     const std::vector<TensorData> &inputs(DataSet set) const;
     codegen::CompiledKernel compile(const Point &point, const codegen::CompileOptions &options = {}) const;
@@ -68,10 +70,11 @@ private:
     // Results on the special data that every program of the workload must have.
     struct Expected {
         std::vector<TensorData> outputs;
-        std::optional<int64_t> cycles;
+        std::optional<Evaluation> run;
     };
     const Expected &expected() const;
-    Expected run_naive() const;
+    Evaluation evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs) const;
+    codegen::CompiledKernel compile(const KernelDefinition &kernel, codegen::CompileOptions options) const;
 
     std::shared_ptr<const Workload> workload_;
     Machine machine_;

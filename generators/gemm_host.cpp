@@ -43,17 +43,14 @@ Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &
         for (int64_t i = 0; i < shape.m; i++) {
             double sum[depth] = {}, peak[depth] = {};
             for (int64_t k = 0; k < shape.k; k += depth) {
-                double dot[depth] = {}, magnitude[depth] = {};
+                double dot[depth] = {};
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
                     const double a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
-                    for (int64_t j = 0; j < columns; j++) {
-                        dot[j] += a * b[static_cast<size_t>(q * columns + j)];
-                        magnitude[j] = std::max(magnitude[j], std::abs(dot[j]));
-                    }
+                    for (int64_t j = 0; j < columns; j++) dot[j] += a * b[static_cast<size_t>(q * columns + j)];
                 }
                 for (int64_t j = 0; j < columns; j++) {
                     sum[j] += dot[j];
-                    peak[j] = std::max({peak[j], magnitude[j], std::abs(sum[j])});
+                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j])});
                 }
             }
             for (int64_t j = 0; j < columns; j++) {

@@ -40,14 +40,15 @@ struct Plan {
     bool ahead;        // operands come a block ahead, in two slots
 };
 
-// Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as whole
-// rounds of the pads allow.
+// Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as possible,
+// and as little as whole rounds of the pads allow.
 std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) {
     std::set<int64_t> values;
     const int64_t round = machine.pad.count;
     for (int64_t blocks = 1; blocks <= shape.m; blocks++) {
         const int64_t rows = blocks_of(shape.m, blocks);
         if (rows > most_rows) continue;
+        values.insert(rows);
         values.insert(std::min(shape.m, blocks_of(rows, round) * round));
         if (rows <= round) break;
     }

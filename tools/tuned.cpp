@@ -16,6 +16,20 @@ TuneOptions default_tune_options() {
     return options;
 }
 
+namespace {
+
+// The unoptimized program takes seconds for a large shape, so its trial is kept beside the others.
+std::optional<int64_t> stored_naive_cycles(const Evaluator &evaluator, const TrialKey &key, Database &database) {
+    const Point point = evaluator.unoptimized_point();
+    if (const std::optional<StoredTrial> stored = database.find_trial(key, point); stored && stored->trial.status == Trial::Ok) return stored->trial.cycles;
+    const std::optional<Evaluation> naive = evaluator.unoptimized();
+    if (!naive || naive->status != Evaluation::Ok) return std::nullopt;
+    database.record_trial(key, trial_of(point, *naive));
+    return naive->cycles;
+}
+
+}  // namespace
+
 Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options) {
     Tuned tuned;
     tuned.op = &op;
@@ -29,7 +43,7 @@ Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload
         for (const auto &[at, differs] : tuned.result.rejected) reasons.push_back(fmt::format("at {}: {}", at.assignments(), differs));
         throw Error(fmt::format("{} {} on {}: no schedule found; {}", op.name(), tuned.evaluator->workload().title(), machine.name, fmt::join(reasons, "; ")));
     }
-    tuned.naive_cycles = tuned.evaluator->naive_cycles();
+    tuned.naive_cycles = stored_naive_cycles(*tuned.evaluator, task.key(), database);
     if (const std::optional<StoredTrial> stored = database.find_trial(task.key(), tuned.result.best)) tuned.counters = stored->trial.counters;
     return tuned;
 }
@@ -55,7 +69,7 @@ Tuned measure_point(const Operator &op, std::shared_ptr<const Workload> workload
     tuned.result.lowered = tuned.result.simulated = 1;
     tuned.result.stopped_because = "the point was given";
     tuned.counters = evaluation.counters;
-    tuned.naive_cycles = tuned.evaluator->naive_cycles();
+    if (const std::optional<Evaluation> naive = tuned.evaluator->unoptimized()) tuned.naive_cycles = naive->cycles;
     tuned.result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return tuned;
 }

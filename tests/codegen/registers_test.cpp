@@ -13,6 +13,7 @@
 #include "generators/gemm.h"
 #include "generators/gemm_space.h"
 #include "isa/machine.h"
+#include "tests/generators/host_jit.h"
 #include "tests/generators/pipelines.h"
 
 namespace atalla::codegen {
@@ -107,6 +108,7 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
 }
 
 TEST(Registers, HoldWhatIsRead) {
+    silence_halide();
     const std::vector<KernelDefinition> kernels = {
         pipelines::relu({12, 45, 2, true}), pipelines::exponential_chain({7, 50, 3}), pipelines::softmax({7, 50, 3}),
         pipelines::layernorm({7, 50, 2}),   pipelines::spread({7, 50, 3}),            pipelines::product({13, 50, 45, 4, true}),
@@ -121,11 +123,13 @@ TEST(Registers, HoldWhatIsRead) {
 
 // Most of the 256 vector registers are in use at once.
 TEST(Registers, HoldWhatIsReadUnderPressure) {
+    silence_halide();
     const Machine machine = find_machine("ax01");
     EXPECT_EQ(check_registers(pipelines::product({150, 32, 96, 150, true}), machine, true), "");
 }
 
 TEST(Registers, HoldWhatIsReadInRandomSchedules) {
+    silence_halide();
     const GemmShape shape{100, 70, 90, true, true, true, false, 1, 1};
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);

@@ -8,6 +8,9 @@
 
 namespace atalla {
 
+// No more warnings from Halide; its errors become Error.
+void silence_halide();
+
 // Outputs for `inputs`, both as bf16 patterns in the order of the definition. The JIT adds the 32 products of a dot product
 // in an order of its own, without the rules for NaN: inputs must keep those sums finite and exact in float32.
 std::vector<TensorData> run_on_host(const KernelDefinition &kernel, const std::vector<TensorData> &inputs);
