@@ -12,6 +12,7 @@ using namespace Halide::Internal;
 const Store *lone_store(const Stmt &s) {
     if (const auto *loop = s.as<For>()) return lone_store(loop->body);
     if (const auto *let = s.as<LetStmt>()) return let->value.type().is_scalar() && let->value.type().is_int() ? lone_store(let->body) : nullptr;
+    if (const auto *branch = s.as<IfThenElse>()) return branch->else_case.defined() ? nullptr : lone_store(branch->then_case);
     return s.as<Store>();
 }
 
@@ -33,6 +34,16 @@ void CopyNest::walk(const Stmt &s) {
         scope_.unbind(let->name);
     } else if (const auto *loop = s.as<For>()) {
         walk_loop(loop);
+    } else if (const auto *branch = s.as<IfThenElse>()) {
+        for (const Expr &part : conjuncts(branch->condition)) {
+            LinearForm condition = scope_.linear(select(part, 1, 0));
+            if (first_only < 0 && (first_only = scope_.first_iteration_only(condition)) >= 0) retry_ = true;
+            if (first_only >= 0) condition = scope_.at(condition, first_only, 0);
+            if (!enumerate_dependences(condition)) return;
+            if (!condition.is_constant()) throw Mismatch{"a condition inside a copy depends on a loop outside the copy"};
+            if (condition.constant == 0) return;
+        }
+        walk(branch->then_case);
     } else {
         leaf();
     }
@@ -55,7 +66,7 @@ void CopyNest::walk_loop(const For *loop) {
             walk(loop->body);
         }
     } else if (extent.constant > 0) {
-        LinearForm variable = dimension_variable(loop->name);
+        LinearForm variable = dimension_variable(loop->name, extent.constant);
         variable.constant = first.constant;
         scope_.bind(loop->name, variable);
         dims_.push_back({loop->name, extent.constant, 0, 0});
@@ -65,9 +76,10 @@ void CopyNest::walk_loop(const For *loop) {
     scope_.unbind(loop->name);
 }
 
-LinearForm CopyNest::dimension_variable(const std::string &name) {
+LinearForm CopyNest::dimension_variable(const std::string &name, int64_t extent) {
     auto [it, inserted] = loops_.try_emplace(name, static_cast<int>(kernel_.loops.size()));
-    if (inserted) kernel_.loops.push_back({name, 0, -1, Reg{}});
+    if (inserted) kernel_.loops.push_back({name, extent, -1, Reg{}});
+    kernel_.loops[static_cast<size_t>(it->second)].extent = extent;
     return scope_.loop_variable(it->second);
 }
 

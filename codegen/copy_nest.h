@@ -14,7 +14,7 @@
 
 namespace atalla::codegen {
 
-// The store at the bottom of a nest of loops and integer lets, if that is all there is; otherwise nullptr.
+// The store at the bottom of a nest of loops, integer lets and conditions, if that is all there is; otherwise nullptr.
 const Halide::Internal::Store *lone_store(const Halide::Internal::Stmt &s);
 
 // A loop of a nest.
@@ -46,7 +46,7 @@ private:
     void walk(const Halide::Internal::Stmt &s);
     void walk_loop(const Halide::Internal::For *loop);
     void leaf();
-    LinearForm dimension_variable(const std::string &name);
+    LinearForm dimension_variable(const std::string &name, int64_t extent);
     bool enumerate_dependences(const LinearForm &form);
     bool split_dims(LinearForm &form, std::vector<CopyDim> &dims, int64_t CopyDim::*stride);
 

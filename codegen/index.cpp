@@ -1,6 +1,7 @@
 #include "codegen/index.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <sstream>
 
@@ -19,6 +20,26 @@ Expr to_expr(const Kernel &kernel, const LinearForm &form) {
     if (!sum.defined()) return IntImm::make(Int(32), form.constant);
     if (form.constant != 0) sum = Add::make(sum, IntImm::make(Int(32), form.constant));
     return sum;
+}
+
+std::vector<Expr> conjuncts(const Expr &e) {
+    std::vector<Expr> parts;
+    const auto add = [&](const Expr &part) {
+        for (const Expr &inner : conjuncts(part)) parts.push_back(inner);
+    };
+    const auto *both = e.as<And>();
+    const auto *less = e.as<LT>();
+    const auto *max = less != nullptr ? less->a.as<Max>() : nullptr;
+    if (both != nullptr) {
+        add(both->a);
+        add(both->b);
+    } else if (max != nullptr) {
+        add(LT::make(max->a, less->b));
+        add(LT::make(max->b, less->b));
+    } else {
+        parts.push_back(e);
+    }
+    return parts;
 }
 
 const LinearForm *IndexScope::find(const std::string &name) const {
@@ -103,15 +124,42 @@ int IndexScope::first_iteration_only(const LinearForm &extent) {
     return -1;
 }
 
-std::optional<std::pair<int64_t, int64_t>> IndexScope::range(const LinearForm &form) const {
-    int64_t low = form.constant, high = form.constant;
+std::optional<Limits> IndexScope::range(const LinearForm &form) const {
+    Limits all{form.constant, form.constant};
     for (auto [atom, coefficient] : form.terms) {
-        const Atom &a = kernel_.atoms[atom];
-        const int64_t extent = a.is_loop ? kernel_.loops[a.loop].extent : 0;
-        if (extent <= 0) return std::nullopt;
-        (coefficient < 0 ? low : high) += coefficient * (extent - 1);
+        const auto limits = range(kernel_.atoms[atom].expr);
+        if (!limits) return std::nullopt;
+        all.low += coefficient * (coefficient < 0 ? limits->high : limits->low);
+        all.high += coefficient * (coefficient < 0 ? limits->low : limits->high);
     }
-    return std::pair(low, high);
+    return all;
+}
+
+// The same for the expression of an atom.
+std::optional<Limits> IndexScope::range(const Expr &e) const {
+    if (const auto *imm = e.as<IntImm>()) return Limits{imm->value, imm->value};
+    if (const auto *variable = e.as<Variable>()) {
+        // Dimensions of copies may be there several times, the one that counts last.
+        for (size_t l = kernel_.loops.size(); l-- > 0;)
+            if (kernel_.loops[l].name == variable->name) return kernel_.loops[l].extent > 0 ? std::optional(Limits{0, kernel_.loops[l].extent - 1}) : std::nullopt;
+        return std::nullopt;
+    }
+    const auto both = [&](const Expr &x, const Expr &y, const std::function<Limits(const Limits &, const Limits &)> &combine) -> std::optional<Limits> {
+        const auto a = range(x), b = range(y);
+        if (!a || !b) return std::nullopt;
+        return combine(*a, *b);
+    };
+    if (const auto *op = e.as<Add>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{a.low + b.low, a.high + b.high}; });
+    if (const auto *op = e.as<Min>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{std::min(a.low, b.low), std::min(a.high, b.high)}; });
+    if (const auto *op = e.as<Max>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{std::max(a.low, b.low), std::max(a.high, b.high)}; });
+    if (const auto *op = e.as<Mul>())
+        return both(op->a, op->b, [](const Limits &a, const Limits &b) {
+            const auto [low, high] = std::minmax({a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high});
+            return Limits{low, high};
+        });
+    if (const auto *op = e.as<Mod>())
+        if (const auto *n = op->b.as<IntImm>(); n != nullptr && n->value > 0) return Limits{0, n->value - 1};
+    return std::nullopt;
 }
 
 // min(a, b) or max(a, b); one of them where it is the same one in every iteration.
@@ -120,8 +168,8 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
     LinearForm difference = a;
     difference += b.scaled(-1);
     if (const auto limits = range(difference)) {
-        if (limits->second <= 0) return smaller ? a : b;
-        if (limits->first >= 0) return smaller ? b : a;
+        if (limits->high <= 0) return smaller ? a : b;
+        if (limits->low >= 0) return smaller ? b : a;
     }
     // Both through one kind of atom, min(d, 0) with a normalized sign, so that equal ones cancel: min(a, b) = b + min(a - b, 0),
     // min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b).
@@ -142,7 +190,7 @@ LinearForm IndexScope::narrowed(const Expr &e, Type type, bool saturating) {
     const LinearForm form = linear(e);
     if (type.bits() >= 32) return form;
     const int64_t high = (int64_t{1} << (type.is_uint() ? type.bits() : type.bits() - 1)) - 1, low = type.is_uint() ? 0 : -high - 1;
-    if (const auto limits = range(form); limits && limits->first >= low && limits->second <= high) return form;
+    if (const auto limits = range(form); limits && limits->low >= low && limits->high <= high) return form;
     if (saturating)
         return linear(Max::make(Min::make(to_int(e), IntImm::make(Int(32), high)), IntImm::make(Int(32), low)));
     std::ostringstream text;
@@ -218,8 +266,8 @@ LinearForm IndexScope::linear(const Expr &e) {
             difference += b.scaled(-1);
             if (on == off) return on;
             if (const auto limits = range(difference)) {
-                if (limits->second < 0) return on;
-                if (limits->first >= 0) return off;
+                if (limits->high < 0) return on;
+                if (limits->low >= 0) return off;
             }
             LinearForm all = a;
             for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());

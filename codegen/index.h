@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <Halide.h>
 
@@ -15,6 +16,10 @@ namespace atalla::codegen {
 // What in the IR has no code; becomes an Error that shows the statement.
 struct Mismatch {
     std::string reason;
+};
+
+struct Limits {
+    int64_t low = 0, high = 0;
 };
 
 // Values of integer variables (lets, loop variables) by name, and the conversion of expressions over them.
@@ -42,7 +47,8 @@ public:
 
 private:
     // Lowest and highest value over the iterations of all loops, where that is known.
-    std::optional<std::pair<int64_t, int64_t>> range(const LinearForm &form) const;
+    std::optional<Limits> range(const LinearForm &form) const;
+    std::optional<Limits> range(const Halide::Expr &e) const;
     LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
     LinearForm narrowed(const Halide::Expr &e, Halide::Type type, bool saturating);
     LinearForm binary_non_linear(const LinearForm &a, const LinearForm &b, const Halide::Expr &rebuilt);
@@ -52,6 +58,9 @@ private:
     std::map<std::string, Halide::Expr> conditions_;
     std::map<std::string, int> atoms_;
 };
+
+// Conditions that hold together exactly where `e` does: max(a, b) < c is a < c and b < c.
+std::vector<Halide::Expr> conjuncts(const Halide::Expr &e);
 
 // A linear form as a Halide expression over loop variables (named like the loops).
 Halide::Expr to_expr(const Kernel &kernel, const LinearForm &form);

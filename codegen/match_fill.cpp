@@ -84,6 +84,44 @@ void Matcher::fill_in_place(int allocation) const {
     throw Mismatch{"a fill of an allocation that is not known"};
 }
 
+// Stores a constant to rows before everything else. Long series of rows become loops, a round of the pads an iteration.
+void Matcher::fill_rows(const Copy &copy, const std::vector<int64_t> &rows, Reg value) {
+    constexpr size_t shortest_loop = 16;
+    const auto round = static_cast<size_t>(kernel_.machine->pad.count);
+    const auto store = [&](LinearForm row, Body &body) {
+        Op op;
+        op.opcode = Opcode::vreg_st;
+        op.access = PadAccess{copy.allocation, std::move(row), {}};
+        op.src = {Reg{}, Reg{}, value};
+        op.imm = 31;
+        op.source = copy.source;
+        body.push_back(op);
+    };
+    for (size_t first = 0; first < rows.size();) {
+        size_t end = first + 1;
+        const int64_t step = end < rows.size() ? rows[end] - rows[first] : 0;
+        while (end < rows.size() && rows[end] - rows[end - 1] == step) end++;
+        const size_t rounds = (end - first) / round;
+        if (end - first >= shortest_loop) {
+            Loop loop;
+            loop.id = static_cast<int>(kernel_.loops.size());
+            loop.extent = static_cast<int64_t>(rounds);
+            loop.name = kernel_.allocations[copy.allocation].name + ".fill";
+            loop.fill = true;
+            kernel_.loops.push_back({unique_loop_name(loop.name), loop.extent, -1, kernel_.scalar("fill")});
+            const LinearForm variable = scope_.loop_variable(loop.id);
+            for (size_t i = 0; i < round; i++) {
+                LinearForm row = variable.scaled(step * static_cast<int64_t>(round));
+                row.constant = rows[first + i];
+                store(row, loop.body);
+            }
+            entry_.push_back(std::move(loop));
+            first += rounds * round;
+        }
+        for (; first < end; first++) store({rows[first], {}}, entry_);
+    }
+}
+
 // A fill with a constant followed by a copy over it. Only rows that the copy does not cover are filled, and, since a copy
 // never touches the other lanes, once for all.
 bool Matcher::match_filled_copy(const Block *block) {
@@ -120,18 +158,11 @@ bool Matcher::match_filled_copy(const Block *block) {
     for (const Box &box : moved.boxes)
         if (box.cols == 32) for_each_row(box, [&](int64_t row) { rows.erase(row); });
     const auto places = all_places(base);
-    const Reg value = rows.empty() ? Reg{} : constant_vector(static_cast<float>(filled_with(fill)->value));
+    std::vector<int64_t> missing;
     for (int64_t place : *places)
-        for (int64_t row : rows) {
-            if (!filled_rows_.insert({moved.allocation, place + row}).second) continue;
-            Op op;
-            op.opcode = Opcode::vreg_st;
-            op.access = PadAccess{moved.allocation, {place + row, {}}, {}};
-            op.src = {Reg{}, Reg{}, value};
-            op.imm = 31;
-            op.source = moved.source;
-            entry_.push_back(op);
-        }
+        for (int64_t row : rows)
+            if (filled_rows_.insert({moved.allocation, place + row}).second) missing.push_back(place + row);
+    if (!missing.empty()) fill_rows(moved, missing, constant_vector(static_cast<float>(filled_with(fill)->value)));
     if (rest != nullptr) visit(rest->rest);
     return true;
 }

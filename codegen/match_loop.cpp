@@ -114,7 +114,8 @@ void Matcher::visit_loop(const For *loop) {
 
 // ---- iterations that differ
 
-// Are the bounds of all loops inside constant, as far as they depend on this loop, while it runs through the range?
+// Are the bounds of all loops inside, and all conditions, constant as far as they depend on this loop, while it runs through the
+// range?
 bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
     const size_t loops = kernel_.loops.size(), atoms = kernel_.atoms.size(), registers = kernel_.registers.size();
     IndexScope scope = scope_;
@@ -135,12 +136,16 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
     struct Bounds : IRVisitor {
         std::function<bool(const LetStmt *)> let;
         std::function<bool(const For *)> loop;
+        std::function<bool(const IfThenElse *)> branch;
         using IRVisitor::visit;
         void visit(const LetStmt *op) override {
             if (let(op)) op->body.accept(this);
         }
         void visit(const For *op) override {
             if (loop(op)) op->body.accept(this);
+        }
+        void visit(const IfThenElse *op) override {
+            if (branch(op)) IRVisitor::visit(op);
         }
         void visit(const Store *) override {}
     } bounds;
@@ -159,6 +164,17 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
             const LinearForm first = scope.linear(shape.first), extent = scope.linear(shape.extent);
             if ((depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0) constant = false;
             enter(op, first.is_constant() ? first.constant : 0, extent.is_constant() ? extent.constant : 0);
+        } catch (const Mismatch &) {
+            return false;
+        }
+        return constant;
+    };
+    bounds.branch = [&](const IfThenElse *op) {
+        try {
+            for (const Expr &part : conjuncts(op->condition)) {
+                const LinearForm condition = scope.linear(select(part, 1, 0));
+                if (depends(condition) && scope.first_iteration_only(condition) < 0) constant = false;
+            }
         } catch (const Mismatch &) {
             return false;
         }
@@ -189,6 +205,10 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
             const LoopShape shape = loop_shape(op);
             found |= uses(shape.first) || uses(shape.extent);
             op->body.accept(this);
+        }
+        void visit(const IfThenElse *op) override {
+            found |= uses(op->condition);
+            IRVisitor::visit(op);
         }
         void visit(const Store *) override {}
     } bounds;

@@ -102,6 +102,7 @@ private:
     bool match_filled_copy(const Halide::Internal::Block *block);
     std::optional<std::set<int64_t>> all_places(const LinearForm &form);
     void note_rows(const Copy &copy, const std::set<int64_t> &filled);
+    void fill_rows(const Copy &copy, const std::vector<int64_t> &rows, Reg value);
     [[noreturn]] void fill_in_place(int allocation) const;
 
     // expressions (match_vector.cpp)

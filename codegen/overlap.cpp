@@ -115,7 +115,7 @@ private:
             if (node.op && node.op->access && depth > 0) note_ring(node.op->access->allocation, node.op->access->row);
             if (node.copy) note_ring(node.copy->allocation, node.copy->pad_row);
             if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
-            if (node.loop) find_rings(node.loop->body, depth + 1);
+            if (node.loop && !node.loop->fill) find_rings(node.loop->body, depth + 1);
         }
     }
 

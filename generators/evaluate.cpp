@@ -149,7 +149,9 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
     try {
         const bool optimize = !point.contains(unoptimized_mark);
         const KernelDefinition kernel = workload_->build(machine_, point);
-        const codegen::CompiledKernel compiled = compile(kernel, {.optimize = optimize});
+        codegen::CompileOptions how;
+        how.optimize = optimize;
+        const codegen::CompiledKernel compiled = compile(kernel, how);
         evaluation.seconds_lower = seconds_since(start);
         RunOptions options;
         if (optimize) options.step_limit = step_limit_;
@@ -179,12 +181,12 @@ std::string Evaluator::verify(const Point &point) const {
     for (size_t i = 0; i < tensors.size(); i++)
         if (const double ulps = largest_error_ulps(normal[i], float64[i]); ulps > workload_->tolerance_ulps())
             return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", tensors[i].name, ulps, workload_->tolerance_ulps());
-    if (const Evaluation run = evaluate(point, DataSet::Special, special); run.status != Evaluation::Ok) return "with special values, " + run.reason;
+    if (const Evaluation run = evaluate(point, DataSet::Special, special); run.status != Evaluation::Ok) return fmt::format("with special values, {}", run.reason);
     const Expected &wanted = *reference.get();
-    if (wanted.run && wanted.run->status != Evaluation::Ok) return "the unoptimized program did not run: " + wanted.run->reason;
+    if (wanted.run && wanted.run->status != Evaluation::Ok) return fmt::format("the unoptimized program did not run: {}", wanted.run->reason);
     for (size_t i = 0; i < tensors.size(); i++)
         if (const std::string differs = difference(tensors[i], special[i], wanted.outputs[i]); !differs.empty())
-            return "against the unoptimized program, " + differs;
+            return fmt::format("against the unoptimized program, {}", differs);
     return "";
 }
 

@@ -48,7 +48,7 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
     for (int64_t blocks = 1; blocks <= shape.m; blocks++) {
         const int64_t rows = blocks_of(shape.m, blocks);
         if (rows > most_rows) continue;
-        values.insert(rows);
+        if (machine.timed()) values.insert(rows);   // small pads have no room for a tile that does not go round them
         values.insert(std::min(shape.m, blocks_of(rows, round) * round));
         if (rows <= round) break;
     }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -278,8 +279,11 @@ void stats(const Options &options) {
 // Simulating again needs the compiler, which atalla-tune has; this tool builds and starts without it.
 void verify(const Options &options, const std::vector<std::string> &arguments) {
     const std::filesystem::path tune = std::filesystem::read_symlink("/proc/self/exe").replace_filename("atalla-tune");
-    std::vector<std::string> command = {tune.string(), "--verify-db", "--db", options.database.string()};
+    std::vector<std::string> command = {tune.string(), "--verify-db"};
     command.insert(command.end(), arguments.begin(), arguments.end());
+    if (std::find(command.begin(), command.end(), "--db") == command.end()) {
+        command.insert(command.end(), {"--db", options.database.string()});
+    }
     std::vector<char *> argv;
     for (std::string &word : command) {
         argv.push_back(word.data());

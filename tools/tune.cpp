@@ -126,11 +126,16 @@ void print(const Options &options, const atalla::Tuned &tuned, const std::filesy
 void show_unoptimized(const Options &options, const std::shared_ptr<const atalla::Workload> &workload, const atalla::Machine &machine) {
     const atalla::Evaluator evaluator(workload, machine);
     const std::optional<atalla::Evaluation> naive = evaluator.unoptimized();
-    if (naive && naive->status != atalla::Evaluation::Ok) throw Error(fmt::format("the unoptimized program of {} on {} does not run: {}", workload->title(), machine.name, naive->reason));
-    const std::optional<int64_t> cycles = naive ? std::optional(naive->cycles) : std::nullopt;
+    if (naive && naive->status != atalla::Evaluation::Ok)
+        throw Error(fmt::format("the unoptimized program of {} on {} does not run: {}", workload->title(), machine.name, naive->reason));
     write_artifacts(options, evaluator, workload->naive_point(machine));
-    if (options.json) std::cout << nlohmann::ordered_json{{"shape", workload->shape()}, {"machine", machine.name}, {"naive_cycles", cycles ? nlohmann::json(*cycles) : nlohmann::json()}}.dump() << '\n';
-    else std::cout << fmt::format("{} on {}, unoptimized: {}\n", workload->title(), machine.name, cycles ? fmt::format("{} cycles", *cycles) : "too large to run");
+    if (options.json) {
+        nlohmann::ordered_json json = {{"shape", workload->shape()}, {"machine", machine.name}, {"naive_cycles", nullptr}};
+        if (naive) json["naive_cycles"] = naive->cycles;
+        std::cout << json.dump() << '\n';
+    } else {
+        std::cout << fmt::format("{} on {}, unoptimized: {}\n", workload->title(), machine.name, naive ? fmt::format("{} cycles", naive->cycles) : "too large to run");
+    }
 }
 
 void tune_list(const Options &options, const atalla::WorkloadOptions &what) {

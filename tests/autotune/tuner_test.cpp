@@ -139,12 +139,12 @@ TEST_F(Tuner, StopsAfterTheTime) {
         return evaluate(point);
     };
     TuneOptions options = quiet(0);
-    options.max_seconds = 0.1;
+    options.max_seconds = 0.8;
     options.strategy = Strategy::Exhaustive;
     const TuneResult result = tune(task, &database, options);
     EXPECT_GT(result.lowered, 0);
     EXPECT_LT(result.lowered, 400);
-    EXPECT_EQ(result.stopped_because, "budget of 0.1 seconds used");
+    EXPECT_EQ(result.stopped_because, "budget of 0.8 seconds used");
     EXPECT_TRUE(result.verified) << "what was found in time is verified";
     options.max_seconds = 1e-9;
     const TuneResult none = tune(task, nullptr, options);

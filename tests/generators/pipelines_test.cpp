@@ -74,5 +74,63 @@ INSTANTIATE_TEST_SUITE_P(Convolution, Pipelines, testing::Values(
     Case{"small", [] { return pipelines::convolution({3, 2, 5, 7}); }},
     Case{"image", [] { return pipelines::convolution({6, 5, 40, 33}); }, false, 15, 0.25f, false}));
 
+// ---- random shapes
+
+struct Family {
+    std::string name;
+    std::function<KernelDefinition(std::mt19937 &)> kernel;
+};
+
+void PrintTo(const Family &family, std::ostream *out) { *out << family.name; }
+
+int between(std::mt19937 &random, int low, int high) { return low + static_cast<int>(random() % static_cast<uint32_t>(high - low + 1)); }
+
+// Often at the edges of whole vectors.
+int size(std::mt19937 &random, int largest) {
+    static const std::vector<int> edges = {1, 31, 32, 33, 63, 64, 65, 96};
+    const int n = random() % 2 == 0 ? edges[random() % edges.size()] : between(random, 1, largest);
+    return std::min(n, largest);
+}
+Plane plane(std::mt19937 &random) {
+    Plane p{between(random, 1, 12), size(random, 150), 1, random() % 3 == 0};
+    p.step = between(random, 1, p.rows);
+    return p;
+}
+
+class RandomShapes : public testing::TestWithParam<Family> {};
+
+TEST_P(RandomShapes, OptimizedEqualsUnoptimized) {
+    constexpr int shapes = 16;
+    const std::vector<Machine> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    std::mt19937 random(11);
+    for (int i = 0; i < shapes; i++) {
+        SCOPED_TRACE(fmt::format("shape {}", i));
+        const KernelDefinition kernel = GetParam().kernel(random);
+        std::vector<TensorData> inputs;
+        for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_patterns(tensor, random));
+        const Machine &machine = machines[static_cast<size_t>(i) % machines.size()];
+        const std::vector<TensorData> plain = run_checked(kernel, machine, false, inputs);
+        ASSERT_FALSE(plain.empty());
+        expect_equal(kernel, run_checked(kernel, machine, true, inputs), plain, machine.name);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RandomShapes, testing::Values(
+    Family{"relu", [](std::mt19937 &random) { return pipelines::relu(plane(random)); }},
+    Family{"bias_add", [](std::mt19937 &random) { return pipelines::bias_add(plane(random)); }},
+    Family{"exponential_chain", [](std::mt19937 &random) { return pipelines::exponential_chain(plane(random)); }},
+    Family{"softmax", [](std::mt19937 &random) { return pipelines::softmax(plane(random)); }},
+    Family{"layernorm", [](std::mt19937 &random) { return pipelines::layernorm(plane(random)); }},
+    Family{"spread", [](std::mt19937 &random) { return pipelines::spread(plane(random)); }},
+    Family{"product", [](std::mt19937 &random) {
+        pipelines::Product p{between(random, 1, 40), size(random, 100), size(random, 150), 1, random() % 2 == 0, random() % 2 == 0};
+        p.step = between(random, 1, p.m);
+        return pipelines::product(p);
+    }},
+    Family{"convolution", [](std::mt19937 &random) {
+        return pipelines::convolution({between(random, 1, 6), between(random, 1, 6), size(random, 70), size(random, 70)});
+    }}),
+    [](const auto &info) { return info.param.name; });
+
 }  // namespace
 }  // namespace atalla

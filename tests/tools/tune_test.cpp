@@ -91,7 +91,8 @@ TEST_F(Tune, TheSecondRunIsAnsweredByTheDatabase) {
 TEST_F(Tune, ASeedGivesTheSameTrials) {
     const auto points = [&](const std::string &name) {
         std::set<std::pair<std::string, int64_t>> found;
-        for (const StoredTrial &stored : Database(file(name)).select()) found.emplace(stored.trial.point.text(), stored.trial.cycles);
+        for (const StoredTrial &stored : Database(file(name)).select())
+            if (!stored.trial.point.contains("unoptimized")) found.emplace(stored.trial.point.text(), stored.trial.cycles);
         return found;
     };
     tuned("--shape 48x40x64 --strategy random --budget 10 --seed 3 --db a.db");
@@ -213,7 +214,7 @@ TEST_F(Tune, VerifiesTheDatabase) {
         other.compiler = "another";
         database.record_trial(other, stored.trial);
     }
-    const Output bad = run(ATALLA_DB_TOOL, "verify");
+    const Output bad = run(ATALLA_DB_TOOL, "verify --db x.db");
     EXPECT_EQ(bad.status, 1);
     EXPECT_THAT(bad.out, HasSubstr("1 checked, 0 equal, 1 different, 1 not reproducible here"));
     EXPECT_THAT(bad.out, HasSubstr("cycles: stored"));
