@@ -1,6 +1,8 @@
 // The matcher's fills: constants around what a copy brings to the pads, such as the zeros behind the last element of a row.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "codegen/copy_nest.h"
 #include "codegen/matcher.h"
 
@@ -108,7 +110,7 @@ void Matcher::fill_rows(const Copy &copy, const std::vector<int64_t> &rows, Reg 
             loop.extent = static_cast<int64_t>(rounds);
             loop.name = kernel_.allocations[copy.allocation].name + ".fill";
             loop.fill = true;
-            kernel_.loops.push_back({unique_loop_name(loop.name), loop.extent, -1, kernel_.scalar("fill")});
+            kernel_.loops.push_back({fmt::format("{}#{}", loop.name, loop.id), loop.extent, -1, kernel_.scalar("fill")});
             const LinearForm variable = scope_.loop_variable(loop.id);
             for (size_t i = 0; i < round; i++) {
                 LinearForm row = variable.scaled(step * static_cast<int64_t>(round));

@@ -121,7 +121,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
     IndexScope scope = scope_;
     const auto enter = [&](const For *l, int64_t first, int64_t count) {
         const int id = static_cast<int>(kernel_.loops.size());
-        kernel_.loops.push_back({unique_loop_name(l->name), count, -1, Reg{}});
+        kernel_.loops.push_back({fmt::format("{}#{}", l->name, id), count, -1, Reg{}});
         LinearForm variable = scope.loop_variable(id);
         variable.constant = first;
         scope.bind(l->name, variable);
@@ -220,15 +220,6 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     if (count > 2 && has_constant_bounds(loop, {first + 1, count - 1})) return {{first, 1}, {first + 1, count - 1}};
     if (count > 2 && has_constant_bounds(loop, {first + 1, count - 2})) return {{first, 1}, {first + 1, count - 2}, {first + count - 1, 1}};
     return {all};
-}
-
-std::string Matcher::unique_loop_name(const std::string &name) const {
-    const auto taken = [&](const std::string &n) {
-        return std::any_of(kernel_.loops.begin(), kernel_.loops.end(), [&](const LoopInfo &loop) { return loop.name == n; });
-    };
-    std::string unique = name;
-    for (int copy = 2; taken(unique); copy++) unique = name + "#" + std::to_string(copy);
-    return unique;
 }
 
 // A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go.

@@ -47,14 +47,14 @@ Value Matcher::lane_of(Reg vector, int64_t lane) {
     op.src = {vector};
     op.imm = static_cast<int32_t>(lane);
     Value value = Value::of_scalar(emit(op, RegisterClass::Scalar, "lane"));
-    value.rounded = true;
+    value.rounded = value.exact = true;
     return value;
 }
 
 // A single value as a float32 pattern in a scalar register, exactly.
 Reg Matcher::as_scalar(const Value &value) {
     if (value.kind == Value::Constant) return kernel_.constant(std::bit_cast<int32_t>(value.constant));
-    if (value.kind == Value::Splat && !value.rounded) return value.reg;
+    if (value.is_in_scalar()) return value.reg;
     return lane_of(as_vector(value), 0).reg;
 }
 

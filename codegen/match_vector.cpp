@@ -298,7 +298,7 @@ Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
 
 // Compares do not round a scalar operand.
 Value Matcher::compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b) {
-    const auto is_scalar = [](const Value &v) { return v.kind == Value::Constant || (v.kind == Value::Splat && !v.rounded); };
+    const auto is_scalar = [](const Value &v) { return v.kind == Value::Constant || v.is_in_scalar(); };
     const auto scalar = [&](const Value &v) { return v.kind == Value::Splat ? v.reg : kernel_.constant(std::bit_cast<int32_t>(v.constant)); };
     Op op;
     if (is_scalar(b)) {

@@ -28,10 +28,13 @@ struct Value {
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
-    // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it.
+    // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it, unless the
+    // register of a Splat is `exact`, which is what it holds.
     bool rounded = false;
+    bool exact = false;
     int fill = 0;   // Dot: the filling of the weight buffer it means
 
+    bool is_in_scalar() const { return kind == Splat && (!rounded || exact); }   // the register holds the very value
     bool names_vector() const { return kind == Vector || kind == Dot || kind == Sum; }
 
     static Value of_constant(float value) { return {Constant, value, {}}; }
@@ -83,7 +86,6 @@ private:
     };
     bool has_constant_bounds(const Halide::Internal::For *loop, const Range &range);
     std::vector<Range> alike(const Halide::Internal::For *loop, const Range &all);
-    std::string unique_loop_name(const std::string &name) const;
     bool must_unroll(const Halide::Internal::For *loop) const;
     bool worth_peeling(const Halide::Internal::For *loop) const;
     Homes settle(const std::set<std::string> &arrays);

@@ -42,11 +42,17 @@ int count_loops(const Kernel &kernel) {
     return count(kernel.body, [](const codegen::Node &node) { return node.loop != nullptr; });
 }
 
-// Rows of an allocation that are filled once, before all loops.
-int fills(const Kernel &kernel, const std::string &allocation) {
-    return static_cast<int>(std::count_if(kernel.body.begin(), kernel.body.end(), [&](const codegen::Node &node) {
-        return node.op && node.op->opcode == Opcode::vreg_st && kernel.allocations[node.op->access->allocation].name == allocation;
-    }));
+// Rows of an allocation that are filled once, before everything else.
+int64_t fills(const Kernel &kernel, const std::string &allocation) {
+    int64_t rows = 0;
+    const std::function<void(const codegen::Body &, int64_t)> add = [&](const codegen::Body &body, int64_t times) {
+        for (const codegen::Node &node : body) {
+            if (node.op && node.op->opcode == Opcode::vreg_st && kernel.allocations[node.op->access->allocation].name == allocation) rows += times;
+            if (node.loop && node.loop->fill) add(node.loop->body, node.loop->extent);
+        }
+    };
+    add(kernel.body, 1);
+    return rows;
 }
 
 // Y = f(X) on one tile of [rows][cols].
@@ -141,6 +147,34 @@ TEST(Matcher, LanesByTheirNumber) {
 
 TEST(Matcher, SingleValuesFromThePads) {
     expect_host_answer(one_tile(64, 4, [&](Func x, Var n, Var m) { return strict_float(x(n, m) * x(37, m)); }));
+}
+
+// Values that change places from iteration to iteration, in registers all the time.
+TEST(Matcher, CarriedRegistersThatExchangeValues) {
+    constexpr int cols = 64, rows = 8;
+    ImageParam x = tensor("X", {cols, rows});
+    Var n("n"), m("m");
+    Func xs("xs"), pair("pair"), ys("ys"), out("Y");
+    RDom r(0, rows, "r");
+    xs(n, m) = x(n, m);
+    pair(n) = Tuple(xs(n, 0), bf16(1.0f));
+    pair(n) = Tuple(pair(n)[1], strict_float(pair(n)[0] * bf16(0.5f) + xs(n, r)));
+    ys(n, m) = select(m == 0, pair(n)[0], pair(n)[1]);
+    out(n, m) = ys(n, m);
+    out.bound(n, 0, cols).bound(m, 0, 2);
+    xs.compute_root();
+    ys.compute_root().vectorize(n, 32).unroll(m).reorder(m, n);
+    pair.compute_at(ys, n).vectorize(n, 32).update().reorder(n, r).vectorize(n, 32);
+    in_pads({xs, ys});
+    in_registers({pair});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, 2});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, 2}}};
+    expect_host_answer(kernel);
 }
 
 TEST(Matcher, FillsOnlyWhatTheCopyLeaves) {

@@ -46,15 +46,16 @@ struct PlaneSchedule {
         return row;
     }
     void inputs(Func rows) {
-        rows.compute_at(out, mo).bound_extent(n, padded);
+        rows.compute_at(out, mo).bound_extent(n, padded).bound_storage(m, plane.step);
         if (rows.num_update_definitions() > 0) rows.vectorize(n, lanes);
         in_pads({rows});
         if (plane.ring && plane.rows > plane.step) rows.hoist_storage_root().ring_buffer(2);
     }
     KernelDefinition finish(Func result, const std::vector<ImageParam> &arguments) {
         out(n, m) = result(n, m);
-        out.bound(n, 0, plane.cols).bound(m, 0, plane.rows).split(m, mo, mi, plane.step, TailStrategy::ShiftInwards);
-        result.compute_at(out, mo).bound_extent(n, padded).vectorize(n, lanes);
+        out.bound(n, 0, plane.cols).bound(m, 0, plane.rows);
+        out.split(m, mo, mi, plane.step, plane.guard ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
+        result.compute_at(out, mo).bound_extent(n, padded).bound_storage(m, plane.step).vectorize(n, lanes);
         in_pads({result});
         if (plane.ring && plane.rows > plane.step) result.hoist_storage_root().ring_buffer(2);
         whole_loops(out);

@@ -10,6 +10,7 @@ namespace atalla::pipelines {
 struct Plane {
     int rows = 1, cols = 1, step = 1;
     bool ring = false;   // two slots in the pads for what comes in and what goes out
+    bool guard = false;  // the last step is shorter than the others; otherwise it begins earlier
 };
 
 KernelDefinition relu(const Plane &plane);

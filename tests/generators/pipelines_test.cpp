@@ -47,7 +47,9 @@ INSTANTIATE_TEST_SUITE_P(Relu, Pipelines, testing::Values(
     Case{"whole", [] { return pipelines::relu({8, 64, 4}); }, true},
     Case{"tails", [] { return pipelines::relu({7, 50, 3}); }, true},
     Case{"one", [] { return pipelines::relu({1, 1, 1}); }, true},
-    Case{"ring", [] { return pipelines::relu({12, 45, 2, true}); }, true}));
+    Case{"ring", [] { return pipelines::relu({12, 45, 2, true}); }, true},
+    Case{"guard", [] { return pipelines::relu({11, 45, 4, false, true}); }, true},
+    Case{"guarded_ring", [] { return pipelines::relu({11, 45, 4, true, true}); }, true}));
 INSTANTIATE_TEST_SUITE_P(BiasAdd, Pipelines, testing::Values(
     Case{"whole", [] { return pipelines::bias_add({8, 64, 4}); }, true},
     Case{"tails", [] { return pipelines::bias_add({7, 50, 3}); }, true}));
@@ -92,7 +94,7 @@ int size(std::mt19937 &random, int largest) {
     return std::min(n, largest);
 }
 Plane plane(std::mt19937 &random) {
-    Plane p{between(random, 1, 12), size(random, 150), 1, random() % 3 == 0};
+    Plane p{between(random, 1, 12), size(random, 150), 1, random() % 3 == 0, random() % 3 == 0};
     p.step = between(random, 1, p.rows);
     return p;
 }
