@@ -52,7 +52,10 @@ KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Poin
     } else {
         copied(As, ordered(k, m, kt, false), a(depth, m));
     }
-    if (k_tail || n_tail) {
+    if (n_tail && !k_tail) {
+        // The columns that are not there keep to their lanes, and those are not stored.
+        copied(Bs, ordered(k, n, kt, row_major), select(n < n_size, b(depth, min(n, n_size - 1)), undef<BFloat>()));
+    } else if (k_tail) {
         guarded(Bs, ordered(k, n, kt, row_major), depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
     } else {
         copied(Bs, ordered(k, n, kt, row_major), b(depth, n));

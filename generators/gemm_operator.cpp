@@ -43,6 +43,15 @@ public:
         for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
             if (rows > largest_tensor / columns)
                 throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
+        // The array keeps B and streams the rows of A. A single row would pay for every weight alone, so B, whose layout is that
+        // of A, streams instead: the product is then the single column of the transposed result, which has the same bytes.
+        exchanged_ = shape.m == 1 && shape.n > 1 && !(shape.bias && shape.addend);
+        computed_ = shape;
+        if (exchanged_) {
+            std::swap(computed_.m, computed_.n);
+            computed_.addend = shape.bias || shape.addend;
+            computed_.bias = false;
+        }
         if (!shape.b_transposed) throw Error("gemm: B stored [k][n] needs a transpose, which is not available yet; pass B as [n][k]");
     }
 
@@ -74,16 +83,27 @@ public:
         return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
     }
 
-    Space space(const Machine &machine) const override { return gemm_space(shape_, machine); }
-    Point naive_point(const Machine &machine) const override { return gemm_naive_point(shape_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return gemm(shape_, machine, point); }
-    std::string words(const Machine &machine, const Point &point) const override { return gemm_words(shape_, machine, point); }
+    Space space(const Machine &machine) const override { return gemm_space(computed_, machine); }
+    Point naive_point(const Machine &machine) const override { return gemm_naive_point(computed_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        KernelDefinition kernel = gemm(computed_, machine, point);
+        if (exchanged_) {
+            std::swap(kernel.arguments[0], kernel.arguments[1]);
+            // The same bytes under the names and extents of the workload.
+            kernel.inputs = inputs();
+            kernel.outputs = outputs();
+        }
+        return kernel;
+    }
+    std::string words(const Machine &machine, const Point &point) const override {
+        return exchanged_ ? "A stationary and B streamed; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
+    }
     Bound bound(const Machine &machine) const override {
         GemmBoundOptions options;
         options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? shape_.m * shape_.n : 0);
         return gemm_bound(machine, shape_.m, shape_.n, shape_.k, options);
     }
-    double draft(const Machine &machine, const Point &point) const override { return gemm_draft(shape_, machine, point); }
+    double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, inputs)}; }
     double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }
@@ -93,6 +113,8 @@ public:
 
 private:
     GemmShape shape_;
+    bool exchanged_ = false;   // A and B
+    GemmShape computed_;       // what is computed then
 };
 
 // Takes arguments one by one; what is left at the end nobody knows.
