@@ -63,7 +63,7 @@ class Launcher(unittest.TestCase):
         self.build = self.project / "build"
         self.log = self.base / "log"
         (self.project / "tools").mkdir(parents=True)
-        for name in ("atalla", "requirements.txt", "CMakeLists.txt"):
+        for name in ("atalla", "requirements.txt", "requirements-test.txt", "CMakeLists.txt"):
             shutil.copy(SOURCE / name, self.project / name)
         (self.project / "atalla-tune").symlink_to("atalla")
         self.program("tune", 'echo "tune:$*"')
@@ -82,6 +82,7 @@ class Launcher(unittest.TestCase):
         self.write(wheel / "cmake", CMAKE, logged=True)
         self.write(wheel / "ctest", CTEST, logged=True)
         shutil.copy(SOURCE / "requirements.txt", self.build / "env/.installed")
+        shutil.copy(SOURCE / "requirements-test.txt", self.build / "env/.installed-test")
 
     def write(self, path, body, logged=False):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,6 +208,19 @@ class Launcher(unittest.TestCase):
         self.assertTrue(any(call.startswith("cmake") for call in calls), calls)
         self.launch("tune")
         self.assertEqual(self.logged(), [])
+
+    def test_only_the_tests_install_what_they_use(self):
+        (self.build / "env/.installed-test").unlink()
+        self.stub("dpkg-query", 'for name; do [ $name = dc ] || echo "$name installed"; done', logged=False)
+        self.stub("id", "echo 0", logged=False)
+        self.assertEqual(self.launch("tune").returncode, 0)
+        self.assertFalse(any("install" in call for call in self.logged()))
+        self.assertEqual(self.launch("test", CTEST_RESULT="100").returncode, 0)
+        calls = [call for call in self.logged() if "install" in call]
+        self.assertEqual([call.split()[-1] for call in calls], ["dc", f"{self.project}/requirements-test.txt"])
+        self.stub("dpkg-query", 'for name; do echo "$name installed"; done', logged=False)
+        self.launch("test", CTEST_RESULT="100")
+        self.assertFalse(any("install" in call for call in self.logged()))
 
     def test_failed_wheels_are_tried_again(self):
         (self.build / "env/.installed").unlink()
