@@ -1,0 +1,56 @@
+// Who can run an operator: registries that are asked in order, and a report of all findings at once.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph_import/graph.h"
+#include "graph_import/plan.h"
+
+namespace atalla {
+
+// A registry's answer for one call.
+struct Verdict {
+    bool supported = false;
+    std::string reason;   // why not, a clause: "only float32 and bfloat16 are supported, this is int64"
+};
+
+// Operators that somebody can run: the accelerator's kernels, the host's, or a user's own.
+class OperatorRegistry {
+public:
+    virtual ~OperatorRegistry() = default;
+    virtual Placement placement() const = 0;
+    virtual std::string name() const = 0;
+    // Nothing if the registry has no such operator; otherwise whether it takes this call, by types, shapes and arguments.
+    virtual std::optional<Verdict> query(const Graph &graph, const Node &node) const = 0;
+};
+
+using Registries = std::vector<const OperatorRegistry *>;   // in the order in which they are asked
+
+// The operators that interpret.h computes.
+const OperatorRegistry &host_registry();
+
+enum class SupportKind { Accelerator, Host, Decomposition, View, Unsupported };
+
+struct SupportFinding {
+    std::string target;
+    SupportKind kind = SupportKind::Unsupported;
+    std::string registry;                // that takes it
+    std::string reason;                  // why not the registries before
+    std::vector<int32_t> nodes;          // all calls with the same finding
+    std::string first_module;            // where the first of them is
+};
+
+struct SupportReport {
+    std::vector<SupportFinding> findings;   // unsupported first, then by number of calls
+    bool runnable() const;
+    int count(SupportKind kind) const;      // of nodes
+};
+
+SupportReport support_report(const Graph &graph, const Registries &registries);
+// Error with all unsupported operators, their counts, modules and what to do, unless the report is runnable.
+void require_supported(const Graph &graph, const SupportReport &report);
+
+}  // namespace atalla
