@@ -55,7 +55,7 @@ private:
                 };
                 const Terminator &end = blocks_[b].end;
                 if (blocks_[b].from_block >= 0) continue;   // counted where it is branched to
-                if (end.kind != Terminator::Halt) join(b + 1);
+                if (!end.leaves()) join(b + 1);
                 if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) join(static_cast<size_t>(end.target));
                 RegSet before = live;
                 for (size_t r = 0; r < n; r++) before[r] = use[b][r] || (live[r] && !def[b][r]);
@@ -103,16 +103,22 @@ private:
 
     // ---- assignment
 
+    // Numbers that registers of the calling convention have from the start belong to them throughout.
+    bool is_fixed(RegisterClass cls, int number) const {
+        return cls == RegisterClass::Scalar && kernel_.routine && (number == routine_link || number == routine_parameters);
+    }
+
     void scan(const std::vector<Interval> &intervals, RegisterClass cls) {
         const int count = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar : cls == RegisterClass::Vector ? machine_.regs.vector : machine_.regs.mask);
         const int banks = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar_banks : cls == RegisterClass::Vector ? machine_.regs.vector_banks : machine_.regs.mask_banks);
         std::vector<std::set<int>> free(banks);
-        for (int r = 1; r < count; r++) free[r % banks].insert(r);
+        for (int r = 1; r < count; r++)
+            if (!is_fixed(cls, r)) free[r % banks].insert(r);
         std::multimap<int, int> active;   // last packet -> register
         int most = 0;
         for (const Interval &interval : intervals) {
             RegInfo &reg = kernel_.registers[interval.reg.id];
-            if (reg.cls != cls) continue;
+            if (reg.cls != cls || reg.physical >= 0) continue;
             while (!active.empty() && active.begin()->first < interval.first) {
                 free[active.begin()->second % banks].insert(active.begin()->second);
                 active.erase(active.begin());

@@ -4,6 +4,7 @@
 
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
+#include "codegen/pending_transfers.h"
 
 namespace atalla::codegen {
 
@@ -17,7 +18,11 @@ public:
         open("entry");
         load_tensor_addresses();
         visit(kernel_.body);
-        blocks_.back().end.kind = Terminator::Halt;
+        if (kernel_.routine) {
+            open("return");
+            wait_for_transfers();
+        }
+        blocks_.back().end.kind = kernel_.routine ? Terminator::Return : Terminator::Halt;
         load_constants();
         return std::move(blocks_);
     }
@@ -35,8 +40,8 @@ private:
             Op op;
             op.opcode = Opcode::lw_s;
             op.dst = kernel_.tensors[i].base;
-            op.src = {zero_scalar};
-            op.imm = kernel_.parameter_block + static_cast<int32_t>(4 * i);
+            op.src = {kernel_.routine ? kernel_.routine->parameters : zero_scalar};
+            op.imm = (kernel_.routine ? 0 : kernel_.parameter_block) + static_cast<int32_t>(4 * i);
             blocks_.back().ops.push_back(op);
         }
     }
@@ -79,6 +84,18 @@ private:
             ops.push_back(op);
         }
         blocks_[0].ops.insert(blocks_[0].ops.begin(), ops.begin(), ops.end());
+    }
+
+    // Reads the base register of every transfer that may still be under way at the end.
+    void wait_for_transfers() {
+        const std::vector<Reg> pending = transfers_at_end(kernel_.body);
+        for (size_t i = 0; i < pending.size(); i += 2) {
+            Op op;
+            op.opcode = Opcode::or_s;
+            op.dst = zero_scalar;
+            op.src = {pending[i], i + 1 < pending.size() ? pending[i + 1] : zero_scalar};
+            blocks_.back().ops.push_back(op);
+        }
     }
 
     void visit(const Body &body) {

@@ -9,11 +9,12 @@
 namespace atalla::codegen {
 
 // How a block ends. Loop: back to the start of `target` while the index is below the last; Skip: to `target` if the
-// condition is zero; Next: falls through; Halt.
+// condition is zero; Next: falls through; Halt; Return: to the caller of a routine.
 struct Terminator {
-    enum Kind { Next, Loop, Skip, Halt } kind = Next;
+    enum Kind { Next, Loop, Skip, Halt, Return } kind = Next;
     Reg index, limit;    // Loop: index < limit goes back, and the index grows by one; Skip: index is the condition
     int target = -1;     // block
+    bool leaves() const { return kind == Halt || kind == Return; }
 };
 
 using OpGroup = std::vector<Op>;   // one packet, at most four operations

@@ -57,6 +57,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     const auto generate_start = std::chrono::steady_clock::now();
     Kernel kernel = match(function, machine, options.optimize);
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
+    if (options.routine) kernel.make_routine();
     dump("match", [&] { return to_string(kernel); });
     place(kernel, options.pads);
     dump("place", [&] { return to_string(kernel); });

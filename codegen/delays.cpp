@@ -112,7 +112,7 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
                     changed = true;
                 }
             };
-            if (blocks[b].end.kind != Terminator::Halt) reach(b + 1);
+            if (!blocks[b].end.leaves()) reach(b + 1);
             if (blocks[b].end.kind == Terminator::Loop || blocks[b].end.kind == Terminator::Skip) reach(blocks[b].end.target);
         }
     }

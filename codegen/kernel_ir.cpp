@@ -50,6 +50,16 @@ Reg Kernel::constant(int32_t value, int copy) {
     return it->second;
 }
 
+void Kernel::make_routine() {
+    const auto fixed = [&](const char *name, int number) {
+        const Reg r = scalar(name);
+        registers[r.id].physical = static_cast<int16_t>(number);
+        registers[r.id].bank = static_cast<int8_t>(number % machine->regs.scalar_banks);
+        return r;
+    };
+    routine = Routine{fixed("link", routine_link), fixed("parameters", routine_parameters)};
+}
+
 namespace {
 
 std::string register_text(const Kernel &kernel, Reg r) {

@@ -193,6 +193,13 @@ struct LoopInfo {
     Reg index;            // holds the variable while the loop runs (0 .. extent-1)
 };
 
+// The calling convention of a kernel that other code enters with `jal x1` and that comes back: registers that hold the address to
+// return to and the address of the parameter words. A routine leaves both as they are and may change all others.
+constexpr int routine_link = 1, routine_parameters = 2;
+struct Routine {
+    Reg link, parameters;
+};
+
 struct Kernel {
     const Machine *machine = nullptr;
     std::vector<RegInfo> registers;
@@ -202,6 +209,7 @@ struct Kernel {
     std::vector<Tensor> tensors;
     std::vector<SourceLocation> sources;
     int32_t parameter_block = 0x3C;   // byte address of the words that hold the tensors' addresses
+    std::optional<Routine> routine;   // none: a program of its own, from address 0 to halt
     Body body;
 
     Kernel();
@@ -211,6 +219,8 @@ struct Kernel {
     // The register that holds an integer constant (shared; 0 is the hard-wired one). Copies of one constant are for reading it
     // in another register bank.
     Reg constant(int32_t value, int copy = 0);
+    // Makes this kernel a routine.
+    void make_routine();
     RegisterClass cls(Reg r) const { return registers[r.id].cls; }
 
 private:

@@ -142,7 +142,7 @@ private:
         };
         bool placed_in_loop = false;
         for (; b < blocks_.size(); b++) {
-            if (uses(blocks_[b]) || blocks_[b].end.kind == Terminator::Halt || blocks_[b].end.kind == Terminator::Skip) break;
+            if (uses(blocks_[b]) || blocks_[b].end.leaves() || blocks_[b].end.kind == Terminator::Skip) break;
             if (blocks_[b].end.kind == Terminator::Loop && !placed_in_loop) {
                 size_t head = static_cast<size_t>(blocks_[b].end.target);
                 while (head < b && !uses(blocks_[head]) && blocks_[head].end.kind == Terminator::Next) head++;
@@ -198,6 +198,13 @@ private:
         if (end.kind == Terminator::Next || block.from_block >= 0) return;
         if (end.kind == Terminator::Halt) {
             op.opcode = Opcode::halt_s;
+            block.packets.push_back({op});
+            return;
+        }
+        if (end.kind == Terminator::Return) {
+            op.opcode = Opcode::jalr;
+            op.dst = zero_scalar;
+            op.src = {kernel_.routine->link};
             block.packets.push_back({op});
             return;
         }

@@ -1,0 +1,13 @@
+// Which transfers may still be under way when a kernel ends.
+#pragma once
+
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+
+namespace atalla::codegen {
+
+// Base registers of transfers that no operation behind them is sure to have waited for, each once.
+std::vector<Reg> transfers_at_end(const Body &body);
+
+}  // namespace atalla::codegen

@@ -1,0 +1,151 @@
+#include "stitch/stitch.h"
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+// The calling convention of routines (codegen): x1 returns, x2 points at the parameter words. The other is free between calls.
+constexpr uint8_t link = 1, parameters = 2, scratch = 3;
+constexpr uint32_t word_bytes = 4;
+
+Instruction make(Opcode op, uint8_t d, uint8_t a, int32_t imm) {
+    Instruction i;
+    i.op = op;
+    i.d = d;
+    i.a = a;
+    i.imm = imm;
+    return i;
+}
+
+class Stitcher {
+public:
+    explicit Stitcher(const StitchPlan &plan) : plan_(plan) {}
+
+    Stitched run() {
+        if (plan_.segments.empty()) throw Error("nothing to stitch: the plan has no segment");
+        check_calls();
+        place_routines();
+        write_dispatch();
+        uint32_t at = plan_.parameters;
+        for (const Segment &segment : plan_.segments) write_segment(segment, at);
+        append_routines();
+        if (result_.entries.size() > 1) result_.program.data[segment_word] = result_.entries.front();
+        return std::move(result_);
+    }
+
+private:
+    void check_calls() const {
+        for (const Segment &segment : plan_.segments)
+            for (const KernelCall &call : segment.calls) {
+                if (call.routine >= plan_.routines.size())
+                    throw Error(fmt::format("cannot stitch {}: there is no routine {}, only {}", call.node, call.routine, plan_.routines.size()));
+                const Routine &routine = plan_.routines[call.routine];
+                if (call.addresses.size() != routine.tensors)
+                    throw Error(fmt::format("cannot stitch {}: {} has {} tensors, but the call gives {} addresses", call.node, routine.name,
+                                            routine.tensors, call.addresses.size()));
+            }
+    }
+
+    // Packets before the bodies: two of dispatch, and per segment two that set x2, one a call, one between two calls, and the
+    // halt.
+    uint32_t driver_packets() const {
+        size_t packets = plan_.segments.size() > 1 ? 2 : 0;
+        for (const Segment &segment : plan_.segments) packets += 3 + segment.calls.size() + (segment.calls.empty() ? 0 : segment.calls.size() - 1);
+        return static_cast<uint32_t>(packets);
+    }
+
+    // Where each distinct body begins. Bodies are the same if all of their packets are: they have relative jumps only.
+    void place_routines() {
+        std::map<std::vector<uint64_t>, size_t> known;
+        uint32_t at = driver_packets() * packet_bytes;
+        for (size_t r = 0; r < plan_.routines.size(); r++) {
+            const Routine &routine = plan_.routines[r];
+            std::vector<uint64_t> words;
+            for (const PlacedPacket &packet : routine.program.packets)
+                for (const Instruction &slot : packet.packet) words.push_back(encode(slot));
+            const auto [entry, is_new] = known.try_emplace(std::move(words), result_.routines.size());
+            body_of_.push_back(entry->second);
+            if (!is_new) continue;
+            first_of_.push_back(r);
+            const uint32_t end = at + static_cast<uint32_t>(routine.program.packets.size() * packet_bytes);
+            result_.routines.push_back({routine.name, at, end, result_.routines.size()});
+            at = end;
+        }
+    }
+
+    void write_dispatch() {
+        if (plan_.segments.size() == 1) return;
+        append({make(Opcode::lw_s, scratch, 0, segment_word)});
+        append({make(Opcode::jalr, 0, scratch, 0)});
+    }
+
+    // Parameter words lie in the order of the calls, so that x2 only moves on.
+    void write_segment(const Segment &segment, uint32_t &at) {
+        result_.entries.push_back(here());
+        append({make(Opcode::lui_s, parameters, 0, static_cast<int32_t>(at >> 7))});
+        append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(at & 127))});
+        size_t words = 0;   // of the call before
+        for (const KernelCall &call : segment.calls) {
+            const CodeRange &body = result_.routines[body_of_[call.routine]];
+            result_.program.sources.push_back({body.name, "", call.node});
+            const auto source = static_cast<int32_t>(result_.program.sources.size()) - 1;
+            if (&call != &segment.calls.front()) append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(word_bytes * words))}, source);
+            const uint32_t from = here();
+            append({make(Opcode::jal, link, 0, static_cast<int32_t>(body.begin) - static_cast<int32_t>(from))}, source);
+            result_.calls.push_back({call.node, from, from + static_cast<uint32_t>(packet_bytes), body_of_[call.routine]});
+            for (uint32_t address : call.addresses) {
+                result_.program.data[at] = address;
+                at += word_bytes;
+            }
+            words = call.addresses.size();
+        }
+        append({make(Opcode::halt_s, 0, 0, 0)});
+    }
+
+    void append_routines() {
+        for (const size_t first : first_of_) {
+            const Routine &routine = plan_.routines[first];
+            const auto source_base = static_cast<int32_t>(result_.program.sources.size());
+            const std::string prefix = fmt::format("{}:", result_.routines[body_of_[first]].name);
+            const uint32_t begin = here();
+            for (const SourceLocation &source : routine.program.sources) {
+                result_.program.sources.push_back(source);
+                result_.program.sources.back().node = routine.name;
+            }
+            for (const auto &[label, address] : routine.program.symbols) result_.program.symbols[prefix + label] = begin + address;
+            for (const PlacedPacket &packet : routine.program.packets)
+                result_.program.append(packet.packet, packet.source < 0 ? -1 : packet.source + source_base);
+        }
+    }
+
+    uint32_t here() const { return static_cast<uint32_t>(result_.program.packets.size() * packet_bytes); }
+    void append(std::initializer_list<Instruction> slots, int32_t source = -1) {
+        Packet packet{};
+        std::copy(slots.begin(), slots.end(), packet.begin());
+        result_.program.append(packet, source);
+    }
+
+    const StitchPlan &plan_;
+    Stitched result_;
+    std::vector<size_t> body_of_;    // of a routine of the plan: index into result_.routines
+    std::vector<size_t> first_of_;   // of a body: the first routine of the plan that is it
+};
+
+}  // namespace
+
+uint32_t parameter_bytes(const StitchPlan &plan) {
+    size_t words = 0;
+    for (const Segment &segment : plan.segments)
+        for (const KernelCall &call : segment.calls) words += call.addresses.size();
+    return static_cast<uint32_t>(words * word_bytes);
+}
+
+Stitched stitch(const StitchPlan &plan) { return Stitcher(plan).run(); }
+
+}  // namespace atalla
