@@ -33,7 +33,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 const std::vector<std::string> &pass_names() {
-    static const std::vector<std::string> names = {"lower", "match", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
+    static const std::vector<std::string> names = {"lower", "match", "coalesce", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
     return names;
 }
 
@@ -59,6 +59,8 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     dump("match", [&] { return to_string(kernel); });
+    if (options.optimize) coalesce(kernel);
+    dump("coalesce", [&] { return to_string(kernel); });
     place(kernel, options.pads);
     dump("place", [&] { return to_string(kernel); });
     overlap(kernel, options.optimize);

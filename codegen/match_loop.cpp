@@ -26,6 +26,22 @@ std::set<std::string> stored_names(const Stmt &s) {
     return std::move(visitor.names);
 }
 
+// Register arrays of single float32 values that a loop computes in float32: the scalar unit does.
+std::set<std::string> scalar_names(const Stmt &s) {
+    struct Scalars : IRVisitor {
+        std::set<std::string> names;
+        using IRVisitor::visit;
+        void visit(const Store *op) override {
+            if (op->value.type() != Float(32)) return;
+            const auto *call = op->value.as<Call>();
+            const bool strict = call != nullptr && (call->is_intrinsic(Call::strict_add) || call->is_intrinsic(Call::strict_sub) || call->is_intrinsic(Call::strict_mul));
+            if (strict || op->value.as<Add>() != nullptr || op->value.as<Sub>() != nullptr || op->value.as<Mul>() != nullptr) names.insert(op->name);
+        }
+    } visitor;
+    s.accept(&visitor);
+    return std::move(visitor.names);
+}
+
 // Does an index of an access to one of the given arrays use the variable?
 class IndexesArray : public IRVisitor {
 public:
@@ -254,7 +270,7 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
         loaded_weights_.clear();
         fill_++;
     }
-    const Homes homes = settle(carried);
+    const Homes homes = settle(carried, scalar_names(loop->body));
     numbered_.clear();
 
     const int id = static_cast<int>(kernel_.loops.size());
@@ -284,7 +300,7 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
 }
 
 // Before a loop: every carried variable that has a value gets a register of its own that holds it.
-Matcher::Homes Matcher::settle(const std::set<std::string> &arrays) {
+Matcher::Homes Matcher::settle(const std::set<std::string> &arrays, const std::set<std::string> &in_scalars) {
     std::set<Reg> taken = {zero_vector};
     const auto take = [&](const Value &value) {
         if (value.names_vector()) taken.insert(value.reg);
@@ -300,6 +316,11 @@ Matcher::Homes Matcher::settle(const std::set<std::string> &arrays) {
         // A float32 sum is in no register: it ends here.
         std::erase_if(array.elements, [](const auto &entry) { return entry.second.kind == Value::Dot || entry.second.kind == Value::Sum; });
         for (auto &[element, value] : array.elements) {
+            if (array.type == Float(32) && array.width == 1 && in_scalars.count(name)) {
+                value = Value::of_scalar(copy_scalar(as_scalar(value), kernel_.scalar(array.name)));
+                homes[{name, element}] = value.reg;
+                continue;
+            }
             if (value.kind != Value::Vector || !taken.insert(value.reg).second) {
                 Reg home = kernel_.vector(array.name);
                 if (value.kind == Value::Constant && value.constant == 0) {
@@ -332,6 +353,7 @@ void Matcher::keep_apart(const std::set<std::string> &arrays, const Homes &homes
             const auto own = homes.find({name, element});
             if ((own != homes.end() && own->second == value.reg) || !registers.count(value.reg)) continue;
             if (value.kind == Value::Dot) value.fill = -1;   // its row is gone
+            if (value.kind == Value::Splat) value.reg = copy_scalar(value.reg, kernel_.scalar(arrays_.at(name).name));
             if (value.kind != Value::Vector && value.kind != Value::Sum) continue;
             auto [it, inserted] = kept.try_emplace(value.reg);
             if (inserted) it->second = copy_vector(value.reg, kernel_.vector(arrays_.at(name).name));
@@ -348,8 +370,10 @@ void Matcher::carry(const Homes &homes, Body &body) {
         if (found == arrays_.at(key.first).elements.end())
             throw Mismatch{"'" + key.first + "' carries a float32 sum into the next iteration, which no register holds"};
         Value &value = found->second;
-        if (value.kind == Value::Vector && value.reg == home) continue;
-        const Reg made = value.kind == Value::Vector && !finished.count(value.reg) ? value.reg : Reg{};
+        const bool scalar = kernel_.cls(home) == RegisterClass::Scalar;
+        const bool fits = scalar ? value.is_in_scalar() : value.kind == Value::Vector;
+        if (fits && value.reg == home) continue;
+        const Reg made = fits && !finished.count(value.reg) ? value.reg : Reg{};
         // Rename `made` to `home` if it is made in this body and `home` is not read after that.
         bool renamed = false;
         if (made.defined()) {
@@ -371,10 +395,11 @@ void Matcher::carry(const Homes &homes, Body &body) {
             if (renamed)
                 for (auto &[name, array] : arrays_)
                     for (auto &[element, other] : array.elements)
-                        if (other.names_vector() && other.reg == made) other.reg = home;
+                        if ((scalar ? other.kind == Value::Splat : other.names_vector()) && other.reg == made) other.reg = home;
         }
-        if (!renamed) copy_vector(as_vector(value), home);
-        value = Value::of_vector(home);
+        if (!renamed && scalar) copy_scalar(as_scalar(value), home);
+        else if (!renamed) copy_vector(as_vector(value), home);
+        value = scalar ? Value::of_scalar(home) : Value::of_vector(home);
         finished.insert(home);
     }
 }

@@ -1,6 +1,7 @@
 // The matcher's single values, which are vectors with the same value in every lane or scalar registers, and masks made of
 // integers.
 #include <bit>
+#include <cmath>
 
 #include "codegen/matcher.h"
 
@@ -70,6 +71,27 @@ Value Matcher::scalar_function(Opcode opcode, const Call *call) {
     op.opcode = opcode;
     op.src = {as_scalar(evaluate(argument))};
     return Value::of_scalar(emit(op, RegisterClass::Scalar, opcode == Opcode::rcp_bf ? "rcp" : "sqrt"));
+}
+
+// Sums, differences and products of single values in float32, which the scalar unit computes.
+Value Matcher::scalar_arithmetic(const Expr &e, const Value &a, const Value &b) {
+    Op op;
+    op.opcode = e.as<Add>() != nullptr ? Opcode::add_bf : e.as<Sub>() != nullptr ? Opcode::sub_bf : Opcode::mul_bf;
+    const auto is_neutral = [](const Value &v) { return v.kind == Value::Constant && v.constant == 0 && std::signbit(v.constant); };
+    if (e.as<Add>() != nullptr && is_neutral(a)) return b;   // -0 + x = x
+    if (e.as<Add>() != nullptr && is_neutral(b)) return a;
+    op.src = {as_scalar(a), as_scalar(b)};
+    return Value::of_scalar(emit(op, RegisterClass::Scalar, "f"));
+}
+
+Reg Matcher::copy_scalar(Reg from, Reg to) {
+    Op copy;
+    copy.opcode = Opcode::or_s;
+    copy.src = {from, zero_scalar};
+    copy.dst = to;
+    copy.source = source_;
+    body_->push_back(copy);
+    return to;
 }
 
 // ---- masks

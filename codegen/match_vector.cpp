@@ -212,20 +212,27 @@ Value Matcher::evaluate_load(const Load *load) {
 // vector_reduce_add(float32(row, 32 times) * float32(weights)): one row through the array.
 Value Matcher::evaluate_product(const VectorReduce *reduce) {
     const auto *product = reduce->value.as<Mul>();
-    if (reduce->op != VectorReduce::Add || product == nullptr || reduce->value.type() != Float(32, vector_lanes * vector_lanes) ||
-        reduce->type.lanes() != vector_lanes)
-        fail("only a reduction of 32 x 32 products in float32 runs on the array", Expr(reduce));
-    Expr row = product->a, weights = product->b;
     const auto weight_load = [&](const Expr &e) -> const Load * {
         const auto *load = strip_widening(e).as<Load>();
         return load != nullptr && weight_names_.count(load->name) && arrays_.count(load->name) ? load : nullptr;
     };
+    // Without a factor the row is all ones.
+    const bool ones = product == nullptr && weight_load(reduce->value) != nullptr;
+    if (reduce->op != VectorReduce::Add || (product == nullptr && !ones) || reduce->value.type() != Float(32, vector_lanes * vector_lanes) ||
+        reduce->type.lanes() != vector_lanes)
+        fail("only a reduction of 32 x 32 products in float32 runs on the array", Expr(reduce));
+    Expr row = ones ? Expr() : product->a, weights = ones ? reduce->value : product->b;
     if (weight_load(weights) == nullptr) std::swap(row, weights);
     const Load *load = weight_load(weights);
     if (load == nullptr) fail("neither factor of the product is a weight tile (a Register Func of 32 x 32)", Expr(reduce));
     const auto *ramp = load->index.as<Ramp>();
     if (ramp == nullptr || !is_const_zero(ramp->base) || !is_const_one(ramp->stride)) fail("the weight tile is not read in order", Expr(reduce));
     if (loaded_weights_ != load->name) fail("the weight buffer holds another tile here, or one that depends on the iteration", Expr(reduce));
+    if (ones) {
+        Value dot{Value::Dot, 0, constant_vector(1)};
+        dot.fill = fill_;
+        return dot;
+    }
     row = strip_widening(row);
     Expr lanes;
     if (const auto *shuffle = row.as<Shuffle>(); shuffle != nullptr && shuffle->vectors.size() == 1 && is_broadcast_row(shuffle->indices))
@@ -273,8 +280,8 @@ Value Matcher::divide(const Expr &e, const Value &a, const Value &b) {
     return binary(Opcode::mul_vv, Opcode::mul_vs, a, Value::of_constant(1 / b.constant), true);
 }
 
-// Add, Sub, Mul, Div, Min and Max. In float32 the machine has only the sums of the array and of a row, which start at zero, and
-// operations on widened bfloat16 values whose result is rounded at once.
+// Add, Sub, Mul, Div, Min and Max. In float32 the machine has only the sums of the array and of a row, which start at zero,
+// operations on widened bfloat16 values whose result is rounded at once, and those of single values.
 Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
     const auto [x, y] = operands_of(e);
     const Value a = evaluate(x), b = evaluate(y);
@@ -284,6 +291,8 @@ Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
         if (e.as<Add>() != nullptr && is_sum(a) && is_zero(b)) return a;
         if (e.as<Add>() != nullptr && is_zero(a) && is_sum(b)) return b;
         if (is_sum(a) || is_sum(b)) fail("float32 sums exist only inside one 32-deep dot product or one row", e);
+        const bool single = e.type().is_scalar() && is_one_of<Add, Sub, Mul>(e);
+        if (single && (!rounded_next || !is_bfloat(a) || !is_bfloat(b))) return scalar_arithmetic(e, a, b);
         if (!rounded_next && !is_one_of<Min, Max>(e)) fail("the machine rounds every result to bfloat16; so must the algorithm", e);
     }
     if (!is_bfloat(a) || !is_bfloat(b)) fail("an operand is a float32 value, but lanes hold bfloat16; round it in the algorithm", e);

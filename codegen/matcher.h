@@ -88,7 +88,7 @@ private:
     std::vector<Range> alike(const Halide::Internal::For *loop, const Range &all);
     bool must_unroll(const Halide::Internal::For *loop) const;
     bool worth_peeling(const Halide::Internal::For *loop) const;
-    Homes settle(const std::set<std::string> &arrays);
+    Homes settle(const std::set<std::string> &arrays, const std::set<std::string> &in_scalars);
     void keep_apart(const std::set<std::string> &arrays, const Homes &homes);
     void carry(const Homes &homes, Body &body);
 
@@ -129,6 +129,8 @@ private:
 
     // single values and masks (match_scalar.cpp)
     Value reduce_lanes(const Halide::Internal::VectorReduce *reduce);
+    Value scalar_arithmetic(const Halide::Expr &e, const Value &a, const Value &b);
+    Reg copy_scalar(Reg from, Reg to);
     Value scalar_function(Opcode opcode, const Halide::Internal::Call *call);
     Reg as_scalar(const Value &value);
     Value lane_of(Reg vector, int64_t lane);

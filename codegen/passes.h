@@ -10,6 +10,10 @@
 
 namespace atalla::codegen {
 
+// Removes copies between vector registers: a value that changes in place needs none. Divides those that stay between the adder
+// and the multiplier.
+void coalesce(Kernel &kernel);
+
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
 // DMA tiles. `wanted` may fix the number of pads of an allocation by its name. Error if the pads are too small.
 void place(Kernel &kernel, const std::map<std::string, int> &wanted);
