@@ -154,7 +154,7 @@ Terms multiply(const Terms &a, const Terms &b) {
 
 std::string operand_text(const SymInt &e) {
     const bool bare = e.is_constant() ? e.value() >= 0 : e.op() == Op::Symbol || e.op() == Op::Min || e.op() == Op::Max;
-    return bare ? e.text() : "(" + e.text() + ")";
+    return bare ? e.text() : fmt::format("({})", e.text());
 }
 
 std::string joined(const std::vector<SymInt> &arguments, std::string_view separator) {
@@ -178,7 +178,7 @@ std::string text_of(Op op, const std::vector<SymInt> &a) {
                 if (text.empty()) {
                     text = part;
                 } else {
-                    text += part[0] == '-' ? " - " + part.substr(1) : " + " + part;
+                    text += part[0] == '-' ? fmt::format(" - {}", part.substr(1)) : fmt::format(" + {}", part);
                 }
             }
             return text;
