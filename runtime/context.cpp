@@ -1,0 +1,211 @@
+#include "runtime/context.h"
+
+#include <chrono>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "isa/error.h"
+#include "runtime/bf16.h"
+#include "stitch/stitch.h"
+
+namespace atalla {
+
+namespace {
+
+std::mutex registered_mutex;
+HostKernels &registered_kernels() {
+    static HostKernels kernels;
+    return kernels;
+}
+
+std::span<const uint8_t> bytes_of(const std::vector<uint16_t> &elements) { return {reinterpret_cast<const uint8_t *>(elements.data()), elements.size() * 2}; }
+
+}  // namespace
+
+void register_host_kernel(const std::string &target, HostKernel kernel) {
+    const std::scoped_lock lock(registered_mutex);
+    registered_kernels()[target] = std::move(kernel);
+}
+
+void add(Counters &to, const Counters &other) {
+    to.cycles += other.cycles;
+    to.packets += other.packets;
+    to.operations += other.operations;
+    for (size_t i = 0; i < to.stalls.size(); i++) to.stalls[i] += other.stalls[i];
+    for (size_t i = 0; i < to.unit_operations.size(); i++) to.unit_operations[i] += other.unit_operations[i];
+    for (size_t i = 0; i < to.pad_load_bytes.size(); i++) {
+        to.pad_load_bytes[i] += other.pad_load_bytes[i];
+        to.pad_store_bytes[i] += other.pad_store_bytes[i];
+        to.dma_load_bytes[i] += other.dma_load_bytes[i];
+        to.dma_store_bytes[i] += other.dma_store_bytes[i];
+    }
+    to.dram_beats += other.dram_beats;
+    to.dram_busy += other.dram_busy;
+    to.array_rows += other.array_rows;
+    to.weight_loads += other.weight_loads;
+    to.icache_misses += other.icache_misses;
+    to.dcache_misses += other.dcache_misses;
+    to.branch_mispredicts += other.branch_mispredicts;
+}
+
+Context::Context(std::shared_ptr<const Model> model, uint64_t step_limit)
+    : model_(std::move(model)), step_limit_(step_limit), inputs_(model_->table().inputs()->size()) {
+    {
+        const std::scoped_lock lock(registered_mutex);
+        kernels_ = registered_kernels();
+    }
+    reset_states();
+}
+Context::~Context() = default;
+
+void Context::reset_states() {
+    states_.clear();
+    if (model_->table().states() != nullptr)
+        for (const auto *state : *model_->table().states()) states_.push_back(model_->constant(static_cast<size_t>(state->initial())));
+}
+
+void Context::set_input(size_t index, const HostTensor &tensor) {
+    if (index >= inputs_.size()) throw Error(fmt::format("there is no input {}: the model has {}", index, inputs_.size()));
+    const auto &port = *model_->table().inputs()->Get(static_cast<uint32_t>(index));
+    if (static_cast<int>(tensor.dtype) != static_cast<int>(port.dtype()))
+        throw Error(fmt::format("input '{}' holds {}, but the model takes {}", port.name()->str(), dtype_name(tensor.dtype), dtype_name(static_cast<DType>(port.dtype()))));
+    if (tensor.sizes.size() != port.dims()->size())
+        throw Error(fmt::format("input '{}' has {} dimensions, but the model takes {}", port.name()->str(), tensor.sizes.size(), port.dims()->size()));
+    inputs_[index] = dense_copy(tensor);
+}
+
+HostTensor Context::output(size_t index) const {
+    if (index >= model_->table().outputs()->size()) throw Error(fmt::format("there is no output {}: the model has {}", index, model_->table().outputs()->size()));
+    if (outputs_.empty()) throw Error("there are no outputs yet: run the model first");
+    return outputs_[index];
+}
+
+Context::Prepared &Context::prepare(size_t index) {
+    const auto found = prepared_.find(index);
+    if (found != prepared_.end()) return found->second;
+    const Model::Specialization &specialization = model_->specializations()[index];
+    Prepared prepared;
+    prepared.specialization = &specialization;
+    prepared.slots.resize(specialization.table->values()->size());
+    if (!specialization.program.packets.empty()) {
+        prepared.simulator = std::make_unique<Simulator>(model_->machine());
+        prepared.simulator->load(specialization.program);
+        counters_.programs_loaded++;
+    }
+    for (size_t v = 0; v < prepared.slots.size(); v++) {
+        const auto &value = *specialization.table->values()->Get(static_cast<uint32_t>(v));
+        if (value.constant() < 0) continue;
+        prepared.slots[v].host = model_->constant(static_cast<size_t>(value.constant()));
+        prepared.slots[v].on_host = true;
+        if (value.address() >= 0 && prepared.simulator) {
+            prepared.simulator->write_memory(static_cast<uint64_t>(value.address()), bytes_of(bf16_elements(prepared.slots[v].host)));
+            prepared.slots[v].on_device = true;
+        }
+    }
+    return prepared_.emplace(index, std::move(prepared)).first->second;
+}
+
+const HostTensor &Context::on_host(Prepared &prepared, int32_t value) {
+    Slot &slot = prepared.slots[static_cast<size_t>(value)];
+    const auto &table = *prepared.specialization->table->values()->Get(static_cast<uint32_t>(value));
+    if (slot.on_host) return slot.host;
+    if (!slot.on_device) throw Error(fmt::format("value '{}' is used before it is computed", table.name()->str()));
+    const std::vector<int64_t> sizes = prepared.specialization->sizes_of(value);
+    const HostType type{prepared.specialization->dtype_of(value), sizes};
+    std::vector<uint16_t> elements(static_cast<size_t>(type.elements()));
+    prepared.simulator->read_memory(static_cast<uint64_t>(table.address()), {reinterpret_cast<uint8_t *>(elements.data()), elements.size() * 2});
+    slot.host = tensor_of_bf16(type.dtype, sizes, elements);
+    slot.on_host = true;
+    counters_.bytes_from_device += elements.size() * 2;
+    return slot.host;
+}
+
+void Context::put_on_device(Prepared &prepared, int32_t value) {
+    Slot &slot = prepared.slots[static_cast<size_t>(value)];
+    if (slot.on_device) return;
+    const std::vector<uint16_t> elements = bf16_elements(on_host(prepared, value));
+    prepared.simulator->write_memory(static_cast<uint64_t>(prepared.specialization->table->values()->Get(static_cast<uint32_t>(value))->address()), bytes_of(elements));
+    slot.on_device = true;
+    counters_.bytes_to_device += elements.size() * 2;
+}
+
+const HostKernel &Context::kernel(const std::string &target) const {
+    for (const HostKernels *table : {&kernels_, &host_kernels()})
+        if (const auto found = table->find(target); found != table->end()) return found->second;
+    throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", target));
+}
+
+void Context::run_host(Prepared &prepared, const Model::Step &step) {
+    const Model::HostWork &work = *step.host;
+    std::vector<HostType> types;
+    for (int32_t v : work.results) types.push_back(v < 0 ? HostType{DType::Float32, {0}} : HostType{prepared.specialization->dtype_of(v), prepared.specialization->sizes_of(v)});
+    const HostCall call(work.node, [&](ValueId id) -> const HostTensor & { return on_host(prepared, id.index); }, types);
+    std::vector<HostTensor> results = kernel(work.node.target)(call);
+    if (results.size() < work.results.size()) throw Error(fmt::format("host kernel '{}' gave {} results instead of {}", work.node.target, results.size(), work.results.size()));
+    for (size_t i = 0; i < work.results.size(); i++) {
+        if (work.results[i] < 0) continue;
+        if (results[i].dtype != types[i].dtype || results[i].sizes != types[i].sizes)
+            throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says", work.node.target, i));
+        Slot &slot = prepared.slots[static_cast<size_t>(work.results[i])];
+        slot = {std::move(results[i]), true, false};
+    }
+    counters_.host_calls++;
+}
+
+void Context::run_device(Prepared &prepared, const Model::Step &step) {
+    const Model::DeviceWork &work = *step.device;
+    for (int32_t v : work.reads) put_on_device(prepared, v);
+    prepared.simulator->write_memory(segment_word, {reinterpret_cast<const uint8_t *>(&work.entry), sizeof work.entry});
+    RunOptions options;
+    options.step_limit = step_limit_;
+    const RunResult result = prepared.simulator->run(options);
+    if (!result.ok) throw Error(fmt::format("the program was refused: {}", result.error));
+    add(counters_.last, result.counters);
+    profile_.back().cycles = result.counters.cycles;
+    for (int32_t v : work.writes) {
+        prepared.slots[static_cast<size_t>(v)].on_device = true;
+        prepared.slots[static_cast<size_t>(v)].on_host = false;
+    }
+    counters_.device_calls++;
+}
+
+void Context::run() {
+    std::vector<std::vector<int64_t>> sizes;
+    for (size_t i = 0; i < inputs_.size(); i++) {
+        if (!inputs_[i]) throw Error(fmt::format("input '{}' is not set", model_->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
+        sizes.push_back(inputs_[i]->sizes);
+    }
+    Prepared &prepared = prepare(choose_specialization(*model_, sizes));
+    const loadable::Specialization &table = *prepared.specialization->table;
+    counters_.last = {};
+    counters_.device_calls = counters_.host_calls = counters_.bytes_to_device = counters_.bytes_from_device = 0;
+    profile_.clear();
+    outputs_.clear();
+    for (size_t v = 0; v < prepared.slots.size(); v++) {
+        const auto &value = *table.values()->Get(static_cast<uint32_t>(v));
+        if (value.constant() >= 0) continue;
+        prepared.slots[v] = {};
+        if (value.state() >= 0) prepared.slots[v] = {states_[static_cast<size_t>(value.state())], true, false};
+    }
+    for (size_t i = 0; i < inputs_.size(); i++) prepared.slots[static_cast<size_t>(table.inputs()->Get(static_cast<uint32_t>(i)))] = {*inputs_[i], true, false};
+    for (const Model::Step &step : prepared.specialization->steps) {
+        const auto start = std::chrono::steady_clock::now();
+        profile_.push_back({step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, 0, 0});
+        if (step.host) run_host(prepared, step);
+        else run_device(prepared, step);
+        profile_.back().seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    std::vector<HostTensor> outputs;
+    for (int32_t v : *table.outputs()) outputs.push_back(dense_copy(on_host(prepared, v)));
+    if (table.mutations() != nullptr) {
+        // All are read before any is written: one may be another's state.
+        std::vector<HostTensor> written;
+        for (const auto *mutation : *table.mutations()) written.push_back(dense_copy(on_host(prepared, static_cast<int32_t>(mutation->value()))));
+        for (uint32_t m = 0; m < table.mutations()->size(); m++) states_[table.mutations()->Get(m)->state()] = std::move(written[m]);
+    }
+    outputs_ = std::move(outputs);
+    counters_.runs++;
+}
+
+}  // namespace atalla

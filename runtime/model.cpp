@@ -1,0 +1,169 @@
+#include "runtime/model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "isa/error.h"
+#include "runtime/check.h"
+
+namespace atalla {
+
+namespace {
+
+Program program_of(const loadable::Code &code) {
+    Program program;
+    const uint8_t *at = code.packets()->data();
+    const size_t count = code.packets()->size() / packet_bytes;
+    program.packets.reserve(count);
+    for (size_t p = 0; p < count; p++) {
+        Packet packet;
+        for (Instruction &slot : packet) {
+            uint64_t word = 0;
+            constexpr size_t slot_bytes = 5;
+            std::memcpy(&word, at, slot_bytes);
+            slot = decode(word);
+            at += slot_bytes;
+        }
+        program.append(packet, code.sources() != nullptr && code.sources()->size() != 0 ? code.sources()->Get(static_cast<uint32_t>(p)) : -1);
+    }
+    for (const auto *word : *code.data()) program.data[word->address()] = word->value();
+    const auto text = [](const flatbuffers::String *s) { return s == nullptr ? std::string() : s->str(); };
+    if (code.places() != nullptr)
+        for (const auto *place : *code.places()) program.sources.push_back({text(place->func()), text(place->loop()), text(place->node())});
+    return program;
+}
+
+Argument argument_of(const loadable::Argument &a) {
+    const auto value_id = [](int64_t index) { return ValueId{static_cast<int32_t>(index)}; };
+    switch (a.kind()) {
+    case loadable::ArgumentKind_Tensor: return value_id(a.ints()->Get(0));
+    case loadable::ArgumentKind_Tensors: {
+        std::vector<ValueId> ids;
+        if (a.ints() != nullptr)
+            for (int64_t index : *a.ints()) ids.push_back(value_id(index));
+        return ids;
+    }
+    case loadable::ArgumentKind_Int: return SymInt(a.ints()->Get(0));
+    case loadable::ArgumentKind_Ints: {
+        Sizes sizes;
+        if (a.ints() != nullptr)
+            for (int64_t value : *a.ints()) sizes.emplace_back(value);
+        return sizes;
+    }
+    case loadable::ArgumentKind_Float: return a.floats()->Get(0);
+    case loadable::ArgumentKind_Floats: return a.floats() == nullptr ? std::vector<double>() : std::vector<double>(a.floats()->begin(), a.floats()->end());
+    case loadable::ArgumentKind_Bool: return a.ints()->Get(0) != 0;
+    case loadable::ArgumentKind_Bools: {
+        std::vector<bool> flags;
+        if (a.ints() != nullptr)
+            for (int64_t value : *a.ints()) flags.push_back(value != 0);
+        return flags;
+    }
+    case loadable::ArgumentKind_String: return a.text()->str();
+    case loadable::ArgumentKind_Type: return static_cast<DType>(a.ints()->Get(0));
+    default: return std::monostate{};
+    }
+}
+
+Model::Step step_of(const loadable::Step &table) {
+    Model::Step step;
+    if (table.node() != nullptr) step.node = table.node()->str();
+    if (const auto *device = table.work_as_DeviceCall()) {
+        step.device = std::make_unique<const Model::DeviceWork>(Model::DeviceWork{
+            device->entry(), {device->reads()->begin(), device->reads()->end()}, {device->writes()->begin(), device->writes()->end()}});
+        return step;
+    }
+    const auto *host = table.work_as_HostCall();
+    Model::HostWork work;
+    work.node.target = host->target()->str();
+    work.node.module = step.node;
+    for (const auto *argument : *host->arguments()) work.node.arguments.push_back({argument->name()->str(), argument_of(*argument)});
+    work.results.assign(host->results()->begin(), host->results()->end());
+    for (int32_t v : work.results) work.node.outputs.push_back({v});
+    step.host = std::make_unique<const Model::HostWork>(std::move(work));
+    return step;
+}
+
+}  // namespace
+
+std::vector<int64_t> Model::Specialization::sizes_of(int32_t value) const {
+    const auto *sizes = table->values()->Get(static_cast<uint32_t>(value))->sizes();
+    return {sizes->begin(), sizes->end()};
+}
+DType Model::Specialization::dtype_of(int32_t value) const { return static_cast<DType>(table->values()->Get(static_cast<uint32_t>(value))->dtype()); }
+
+std::shared_ptr<const Model> Model::open(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner, std::string_view name) {
+    try {
+        std::shared_ptr<Model> model(new Model);
+        model->owner_ = std::move(owner);
+        model->table_ = verified_table(bytes);
+        model->machine_ = machine_of(*model->table_);
+        check_contents(*model->table_, model->machine_);
+        for (const auto *table : *model->table_->specializations()) {
+            Specialization specialization;
+            specialization.table = table;
+            if (table->code() != nullptr) specialization.program = program_of(*table->code());
+            for (const auto *step : *table->steps()) specialization.steps.push_back(step_of(*step));
+            model->specializations_.push_back(std::move(specialization));
+        }
+        return model;
+    } catch (const Error &error) {
+        throw Error(fmt::format("{}: {}", name, error.what()));
+    }
+}
+
+std::shared_ptr<const Model> Model::load(const std::filesystem::path &file) {
+    auto mapped = std::make_shared<const MappedFile>(file);
+    const std::span<const uint8_t> bytes = mapped->bytes();
+    return open(bytes, std::move(mapped), file.string());
+}
+
+std::shared_ptr<const Model> Model::from_bytes(std::span<const uint8_t> bytes, std::string_view name) {
+    // Aligned like a file's first page, which the constants' alignment relies on.
+    constexpr size_t alignment = 64;
+    const size_t size = (bytes.size() + alignment) / alignment * alignment;
+    std::shared_ptr<uint8_t> copy(static_cast<uint8_t *>(std::aligned_alloc(alignment, size)), std::free);
+    if (!copy) throw Error(fmt::format("{}: no memory for {} bytes", name, bytes.size()));
+    if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
+    const std::span<const uint8_t> copied(copy.get(), bytes.size());
+    return open(copied, std::move(copy), name);
+}
+
+HostTensor Model::constant(size_t index) const {
+    const auto &table = *table_->constants()->Get(static_cast<uint32_t>(index));
+    HostTensor tensor;
+    tensor.dtype = static_cast<DType>(table.dtype());
+    tensor.sizes.assign(table.sizes()->begin(), table.sizes()->end());
+    tensor.strides = dense_strides(tensor.sizes);
+    tensor.storage = std::make_shared<const Storage>(Storage{owner_, reinterpret_cast<const std::byte *>(table.data()->data()), static_cast<int64_t>(table.data()->size())});
+    return tensor;
+}
+
+size_t choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs) {
+    const std::vector<Model::Specialization> &all = model.specializations();
+    for (size_t s = 0; s < all.size(); s++) {
+        bool fits = true;
+        for (size_t i = 0; i < inputs.size(); i++) fits = fits && all[s].sizes_of(all[s].table->inputs()->Get(static_cast<uint32_t>(i))) == inputs[i];
+        if (fits) return s;
+    }
+    // The first input that fits no specialization is what to complain of.
+    for (size_t i = 0; i < inputs.size(); i++) {
+        std::vector<std::string> possible;
+        bool fits = false;
+        for (const Model::Specialization &s : all) {
+            const std::vector<int64_t> sizes = s.sizes_of(s.table->inputs()->Get(static_cast<uint32_t>(i)));
+            fits = fits || sizes == inputs[i];
+            possible.push_back(fmt::format("[{}]", fmt::join(sizes, ", ")));
+        }
+        if (fits) continue;
+        possible.erase(std::unique(possible.begin(), possible.end()), possible.end());
+        throw Error(fmt::format("input '{}' has sizes [{}], but the model is compiled for {}", model.table().inputs()->Get(static_cast<uint32_t>(i))->name()->str(),
+                                fmt::join(inputs[i], ", "), fmt::join(possible, " or ")));
+    }
+    throw Error("each input has a size that the model is compiled for, but not all of them together");
+}
+
+}  // namespace atalla
