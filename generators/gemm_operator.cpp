@@ -10,6 +10,7 @@
 #include "generators/gemm.h"
 #include "generators/gemm_host.h"
 #include "generators/gemm_space.h"
+#include "generators/registry.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -145,7 +146,7 @@ private:
 class GemmOperator : public Operator {
 public:
     std::string name() const override { return "gemm"; }
-    std::vector<std::string> aliases() const override { return {"aten::mm", "aten::addmm", "aten::linear", "aten::matmul"}; }
+    std::vector<std::string> schemas() const override { return {"mm", "addmm", "linear", "matmul"}; }
     std::string help() const override { return "C[m,n] = relu(alpha A[m,k] B + bias + beta D); --op gemm --shape 512x512x512 --bias"; }
 
     std::vector<WorkloadArgument> arguments() const override {
@@ -204,7 +205,59 @@ public:
         return {{"a", "A, of m x k"}, {"b", "B, of n x k; of k x n with --b-layout kn"}, {"bias", "bias, of n", false}, {"addend", "D, of m x n", false}};
     }
 
-    std::unique_ptr<Workload> workload_of(const TensorShapes &shapes, const WorkloadArguments &given) const override {
+    OperatorCard card() const override {
+        OperatorCard card;
+        card.family = "matmul";
+        card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending";
+        card.space = "rows of a block, loop order, where sums and operands stay, unrolling";
+        card.bound = "tiled programs: array, visits, additions, DRAM, pads, issue";
+        card.reference = "float64";
+        card.supports = "bf16, sizes of at least 1";
+        card.refuses = "B stored [k][n]: needs a transpose";
+        card.fuses = "bias, addend, alpha, beta, relu behind it";
+        return card;
+    }
+
+    // mm, addmm and linear, where the second matrix is a weight stored [n][k].
+    Resolution resolve(const AtenCall &call) const override {
+        Resolution result;
+        result.op = this;
+        try {
+            TensorList shapes;
+            WorkloadArguments arguments;
+            size_t position = 0;
+            for (const AtenArgument &argument : call.arguments) {
+                if (argument.tensors.empty()) {
+                    if (argument.value.is_number() && (argument.name == "alpha" || argument.name == "beta")) arguments[argument.name] = argument.value.dump();
+                    else if (!argument.value.is_null()) throw Error(fmt::format("gemm: the argument '{}' is not supported", argument.name));
+                    continue;
+                }
+                if (plain_schema(call.schema) != "linear") throw Error("gemm: B stored [k][n] needs a transpose, which is not available yet; pass B as [n][k]");
+                const std::string name = argument.name == "input" ? "a" : argument.name == "weight" ? "b" : "bias";
+                for (const TensorMeta &tensor : argument.tensors) {
+                    if (!is_floating(tensor.type)) throw Error(fmt::format("gemm: {} is {}, but the accelerator computes in bf16", argument.name, element_type_name(tensor.type)));
+                    Shape shape = tensor.shape;
+                    // Leading dimensions are rows.
+                    if (name == "a" && shape.size() != 2) {
+                        int64_t rows = 1;
+                        for (size_t d = 0; d + 1 < shape.size(); d++) rows *= shape[d];
+                        shape = {rows, shape.empty() ? 1 : shape.back()};
+                    }
+                    shapes.emplace_back(name, shape);
+                    result.inputs.push_back(position++);
+                }
+            }
+            result.workload = workload_of(shapes, arguments);
+            result.place = Resolution::Accelerator;
+        } catch (const Error &error) {
+            result.inputs.clear();
+            result.reason = error.what();
+        }
+        return result;
+    }
+
+    std::unique_ptr<Workload> workload_of(const TensorList &tensors, const WorkloadArguments &given) const override {
+        const std::map<std::string, Shape> shapes(tensors.begin(), tensors.end());
         Arguments arguments(given);
         GemmShape shape;
         read_epilogue(arguments, shape);

@@ -6,9 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "generators/kernel_definition.h"
 #include "generators/kernel_run.h"
@@ -66,6 +67,7 @@ struct WorkloadArgument {
     std::string help;
     bool flag = false;  // given or not; its value is then "true" or "false"
     bool size = false;  // follows from the tensors where there are some
+    nlohmann::json fallback = nullptr;   // its value if it is not given
 };
 using WorkloadArguments = std::map<std::string, std::string>;
 
@@ -74,16 +76,70 @@ struct OperatorTensor {
     std::string name;   // of the option, "a"
     std::string help;
     bool required = true;
+    bool several = false;   // may be given more than once
 };
-using TensorShapes = std::map<std::string, std::vector<int64_t>>;   // outermost extent first
+using Shape = std::vector<int64_t>;   // outermost extent first
+using TensorList = std::vector<std::pair<std::string, Shape>>;   // by option name
+
+// What an operator is, in words: its row of the table that `atalla ops` prints.
+struct OperatorCard {
+    std::string family;      // "matmul", "pointwise"
+    std::string algorithm;   // what is computed, with the order and the rounding where they matter
+    std::string space;       // what is searched
+    std::string bound;       // what the lower bound counts
+    std::string reference;   // what results are compared with
+    std::string supports;    // types and shapes
+    std::string refuses;     // what it does not take, with the reason
+    std::string fuses;       // what can join it in one kernel
+};
+
+// Element types as PyTorch names them. Kernels compute in bf16; float types are rounded to it, the others cannot be.
+enum class ElementType { Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Other };
+bool is_floating(ElementType type);
+const char *element_type_name(ElementType type);
+
+struct TensorMeta {
+    Shape shape;
+    ElementType type = ElementType::BFloat16;
+};
+
+// A call in a graph. Arguments carry the names of the schema; those left out have their defaults.
+struct AtenArgument {
+    std::string name;                  // "self", "dim"
+    std::vector<TensorMeta> tensors;   // the tensor, or those of a list
+    nlohmann::json value;              // of an argument that is no tensor; null for None
+};
+struct AtenCall {
+    std::string schema;                // "aten::softmax.int"; "aten::" and ".default" may be left out
+    std::vector<AtenArgument> arguments;
+};
+
+class Operator;
+
+// Where a call is computed, and why.
+struct Resolution {
+    enum Place {
+        Accelerator,   // `workload` is what to run
+        View,          // the same elements under another shape: costs nothing
+        Host,          // by decision: see reason
+        Folded,        // computed when the graph is compiled
+        Dropped,       // an assertion, without a result
+        Unsupported
+    };
+    Place place = Unsupported;
+    const Operator *op = nullptr;
+    std::shared_ptr<const Workload> workload;
+    // For each input of the workload, the position among the tensors of the call (lists flattened).
+    std::vector<size_t> inputs;
+    std::string reason;
+};
+const char *place_name(Resolution::Place place);
 
 class Operator {
 public:
     virtual ~Operator() = default;
 
     virtual std::string name() const = 0;
-    // Other names that mean it: ATen schemas.
-    virtual std::vector<std::string> aliases() const = 0;
     // One line with an example.
     virtual std::string help() const = 0;
 
@@ -94,10 +150,16 @@ public:
     // From the text of a workload.
     virtual std::unique_ptr<Workload> parse(std::string_view text) const = 0;
 
+    virtual OperatorCard card() const = 0;
+    // ATen overloads, without "aten::" and ".default".
+    virtual std::vector<std::string> schemas() const = 0;
+    // The workload of a call of one of the schemas, or the reason why there is none.
+    virtual Resolution resolve(const AtenCall &call) const = 0;
+
     // In the order of the kernel's inputs.
     virtual std::vector<OperatorTensor> tensors() const = 0;
     // The workload that these tensors make. Error naming those that do not fit each other.
-    virtual std::unique_ptr<Workload> workload_of(const TensorShapes &shapes, const WorkloadArguments &arguments) const = 0;
+    virtual std::unique_ptr<Workload> workload_of(const TensorList &shapes, const WorkloadArguments &arguments) const = 0;
 };
 
 }  // namespace atalla

@@ -1,5 +1,8 @@
 #include "generators/registry.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,23 +11,80 @@
 
 namespace atalla {
 
+namespace {
+
+bool has_schema(const Operator &op, const std::string &schema) {
+    const std::vector<std::string> schemas = op.schemas();
+    return std::find(schemas.begin(), schemas.end(), schema) != schemas.end();
+}
+
+}  // namespace
+
 const std::vector<const Operator *> &operators() {
-    static const std::vector<const Operator *> all = {&gemm_operator()};
+    static const std::vector<const Operator *> all = [] {
+        std::vector<const Operator *> list = {&gemm_operator()};
+        return list;
+    }();
     return all;
+}
+
+std::string plain_schema(std::string_view schema) {
+    if (schema.starts_with("aten::")) schema.remove_prefix(6);
+    if (schema.starts_with("aten.")) schema.remove_prefix(5);
+    if (schema.ends_with(".default")) schema.remove_suffix(8);
+    return std::string(schema);
 }
 
 const Operator &find_operator(std::string_view name) {
     std::vector<std::string> names, known;
     for (const Operator *one : operators()) {
+        if (one->name() == name) return *one;
         names.push_back(one->name());
         known.push_back(one->name());
-        const std::vector<std::string> aliases = one->aliases();
-        known.insert(known.end(), aliases.begin(), aliases.end());
-        if (std::find(known.end() - static_cast<ptrdiff_t>(aliases.size()) - 1, known.end(), name) != known.end()) return *one;
+        for (const std::string &schema : one->schemas()) known.push_back(fmt::format("aten::{}", schema));
     }
+    if (name.starts_with("aten"))
+        for (const Operator *one : operators())
+            if (has_schema(*one, plain_schema(name))) return *one;
     const std::string nearest = nearest_name(name, known);
     throw Error(fmt::format("unknown operator '{}'{}; there are: {}", name,
                             nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest), fmt::join(names, ", ")));
+}
+
+Resolution resolve(const AtenCall &call) {
+    const std::string schema = plain_schema(call.schema);
+    Resolution refused;
+    // Several operators may share a schema, each for some of its forms.
+    for (const Operator *one : operators()) {
+        if (!has_schema(*one, schema)) continue;
+        Resolution found = one->resolve(call);
+        if (found.place == Resolution::Accelerator) return found;
+        if (!refused.reason.empty()) refused.reason += "; ";
+        refused.reason += found.reason;
+    }
+    for (const OperatorDecision &decision : operator_decisions())
+        if (decision.schema == schema) {
+            Resolution found;
+            found.place = decision.place;
+            found.reason = refused.reason.empty() ? decision.reason : refused.reason + "; " + decision.reason;
+            return found;
+        }
+    if (refused.reason.empty()) refused.reason = fmt::format("no operator has the schema '{}'", schema);
+    return refused;
+}
+
+bool is_floating(ElementType type) {
+    return type == ElementType::BFloat16 || type == ElementType::Float16 || type == ElementType::Float32 || type == ElementType::Float64;
+}
+
+const char *element_type_name(ElementType type) {
+    constexpr std::array names = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "other"};
+    return names.at(static_cast<size_t>(type));
+}
+
+const char *place_name(Resolution::Place place) {
+    constexpr std::array names = {"accelerator", "view", "host", "folded", "dropped", "unsupported"};
+    return names.at(static_cast<size_t>(place));
 }
 
 }  // namespace atalla

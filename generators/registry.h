@@ -10,7 +10,21 @@ namespace atalla {
 
 const std::vector<const Operator *> &operators();
 
-// By name or alias; Error naming the nearest.
+// By name or ATen schema ("aten::softmax.int"); Error naming the nearest.
 const Operator &find_operator(std::string_view name);
+
+// Where a call of a graph runs: its operator's workload, or the written decision why it is none (operator_decisions()).
+Resolution resolve(const AtenCall &call);
+
+// An overload that is not computed on the accelerator, by decision.
+struct OperatorDecision {
+    std::string schema;   // "view", "add.Tensor": without "aten::" and ".default"
+    Resolution::Place place;
+    std::string reason;
+};
+const std::vector<OperatorDecision> &operator_decisions();
+
+// "aten::softmax.int" as "softmax.int", "aten::linear.default" as "linear".
+std::string plain_schema(std::string_view schema);
 
 }  // namespace atalla

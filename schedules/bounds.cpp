@@ -427,6 +427,43 @@ int64_t lane_cycles(const Machine &machine, const LaneWork &work) {
                      unit_cycles(work.reductions, vec.reduce_ii, vec.reduce_L)});
 }
 
+namespace {
+
+// Lane operations with the free ones where they cost least.
+LaneWork balanced(const KernelWork &work) {
+    LaneWork lanes = work.lanes;
+    const int64_t to_muls = std::clamp<int64_t>((lanes.adds + work.copies - lanes.muls) / 2, 0, work.copies);
+    lanes.muls += to_muls;
+    lanes.adds += work.copies - to_muls;
+    return lanes;
+}
+
+// From reset to the end of the shortest way through the chip: in by DMA, a vector operation if any, out by DMA.
+int64_t shortest_way(const Machine &machine, const KernelWork &work) {
+    const auto &[dram, sdma, pad, vlsu, vec] = std::tie(machine.dram, machine.sdma, machine.pad, machine.vlsu, machine.vec);
+    const int64_t use = machine.wb.offer_to_use;
+    int64_t cycles = 1 + dram.open_closed + dram.complete + 1;                       // the first packet (rules 2, 3)
+    if (work.reads) cycles += sdma.setup + dram.complete + 1 + pad.write_land + 1;   // scpad.ld (rules 31, 32)
+    if (work.reads && work.rows_loaded > 0) cycles += vlsu.present + pad.read_L + vlsu.load_extra + use;
+    const bool computes = work.lanes.adds + work.lanes.muls + work.lanes.exps + work.lanes.reductions > 0;
+    if (computes && work.rows_stored > 0) cycles += 1 + std::min({vec.add_L, vec.mul_L, vec.cmp_L, vec.exp_L}) + use;
+    return cycles + sdma.setup + pad.read_L + sdma.load_extra + dram.complete + 1;   // scpad.st (rules 33, 41)
+}
+
+}  // namespace
+
+Bound kernel_bound(const Machine &machine, const KernelWork &work) {
+    const LaneWork lanes = balanced(work);
+    const int64_t operations = lanes.adds + lanes.muls + lanes.exps + lanes.reductions + work.array_rows + work.array_loads + work.rows_loaded + work.rows_stored;
+    const int64_t issue = ceil_div(operations, machine.issue.slots);
+    const int64_t array = array_cycles(machine, work.array_rows, work.array_loads, work.array_tiles);
+    std::vector<std::pair<std::string, int64_t>> terms = {{"dram", dram_cycles(machine, work.bytes)}, {"lanes", lane_cycles(machine, lanes)}, {"array", array}};
+    terms.emplace_back("pads", std::max(pad_cycles(machine, work.rows_loaded), pad_cycles(machine, work.rows_stored)));
+    terms.emplace_back("issue", issue);
+    if (machine.timed() && work.bytes > 0) terms.emplace_back("latency", shortest_way(machine, work));
+    return largest_of(std::move(terms));
+}
+
 int64_t pad_cycles(const Machine &machine, int64_t rows) {
     if (rows <= 0) {
         return 0;

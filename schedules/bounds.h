@@ -70,6 +70,19 @@ struct LaneWork {
 };
 int64_t lane_cycles(const Machine &machine, const LaneWork &work);
 
+// What a kernel of any operator cannot avoid; every count is a least one.
+struct KernelWork {
+    int64_t bytes = 0;        // of tensors read and written, each element once
+    LaneWork lanes;           // operations that only their unit can do
+    int64_t copies = 0;       // lane operations that the adder and the multiplier can do, such as a masked copy
+    int64_t rows_loaded = 0, rows_stored = 0;              // vreg.ld, vreg.st
+    int64_t array_rows = 0, array_loads = 0, array_tiles = 0;
+    bool reads = true;        // something comes from DRAM before the first result leaves
+};
+
+// Terms: dram, lanes, array, pads, issue, latency; a functional machine has array, lanes, dram and issue. docs/bounds.md.
+Bound kernel_bound(const Machine &machine, const KernelWork &work);
+
 // Cycles for `rows` reads, or as many writes, spread evenly over all pads (rule 28). Functional machine: vreg.* packets.
 int64_t pad_cycles(const Machine &machine, int64_t rows);
 

@@ -20,7 +20,8 @@ using atalla::Error;
 struct Options {
     std::string machine = "ax01", type;
     std::filesystem::path database, output;
-    std::map<std::string, std::filesystem::path> tensors;   // by option name
+    std::map<std::string, std::vector<std::filesystem::path>> tensors;   // by option name
+    std::vector<std::filesystem::path> files;                            // tensors in the operator's order
     bool json = false, quiet = false;
 };
 
@@ -33,16 +34,24 @@ struct Job {
 
 Job read_tensors(const Options &options, const atalla::Operator &op, const atalla::WorkloadArguments &arguments) {
     Job job;
-    atalla::TensorShapes shapes;
+    atalla::TensorList shapes;
+    std::vector<std::filesystem::path> files = options.files;
     for (const atalla::OperatorTensor &tensor : op.tensors()) {
-        const std::filesystem::path &file = options.tensors.at(tensor.name);
-        if (file.empty() && tensor.required) throw Error(fmt::format("{} needs --{}: {}", op.name(), tensor.name, tensor.help));
-        if (file.empty()) continue;
-        atalla::NpyTensor read = atalla::read_npy(file);
-        shapes[tensor.name] = read.shape;
-        job.from_floats = job.from_floats || read.stored_as.find('f') != std::string::npos;
-        job.inputs.push_back(std::move(read.values));
+        const auto named = options.tensors.find(tensor.name);
+        std::vector<std::filesystem::path> given = named != options.tensors.end() ? named->second : std::vector<std::filesystem::path>{};
+        const auto in_order = static_cast<ptrdiff_t>(given.empty() ? (tensor.several ? files.size() : std::min<size_t>(files.size(), 1)) : 0);
+        given.insert(given.end(), files.begin(), files.begin() + in_order);
+        files.erase(files.begin(), files.begin() + in_order);
+        if (given.empty() && tensor.required) throw Error(fmt::format("{} needs --{}: {}", op.name(), tensor.name, tensor.help));
+        if (given.size() > 1 && !tensor.several) throw Error(fmt::format("{} takes one --{}", op.name(), tensor.name));
+        for (const std::filesystem::path &file : given) {
+            atalla::NpyTensor read = atalla::read_npy(file);
+            shapes.emplace_back(tensor.name, read.shape);
+            job.from_floats = job.from_floats || read.stored_as.find('f') != std::string::npos;
+            job.inputs.push_back(std::move(read.values));
+        }
     }
+    if (!files.empty()) throw Error(fmt::format("{} has no tensor for {}", op.name(), files.front().string()));
     job.workload = op.workload_of(shapes, arguments);
     return job;
 }
@@ -92,14 +101,15 @@ void run(const Options &options, const atalla::WorkloadOptions &what) {
 
 int main(int argc, char **argv) {
     CLI::App app("Runs an operator's stored winner on .npy files, tuning first if there is none.", "atalla-run");
-    app.footer("Example:\n  atalla-run --op gemm --a A.npy --b B.npy --relu -o C.npy\n\n"
+    app.footer("Examples:\n  atalla-run --op gemm --a A.npy --b B.npy --relu -o C.npy\n  atalla-run --op gelu X.npy -o Y.npy\n\n"
                "Tensors are bf16 (<V2 of ml_dtypes, or <u2 patterns) or floats, which are rounded to bf16.");
     Options options;
     const atalla::WorkloadOptions what(app, false);
     for (const atalla::Operator *op : atalla::operators())
         for (const atalla::OperatorTensor &tensor : op->tensors())
-            if (options.tensors.emplace(tensor.name, "").second)
+            if (options.tensors.try_emplace(tensor.name).second && app.get_option_no_throw("--" + tensor.name) == nullptr)
                 app.add_option("--" + tensor.name, options.tensors[tensor.name], "File of " + tensor.help)->group("Tensors");
+    app.add_option("files", options.files, "Tensors in the operator's order, instead of options with their names");
     app.add_option("-o,--output", options.output, "File for the result")->required();
     app.add_option("--type", options.type, "Type of the result: bf16 or f32 (default: f32 if a tensor is a float, else bf16)")
         ->check(CLI::IsMember({"bf16", "f32"}));

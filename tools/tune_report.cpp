@@ -124,7 +124,8 @@ std::string report_text(const Tuned &tuned, const std::filesystem::path &databas
     row(unit, grouped(result.cycles));
     row("lower bound", fmt::format("{}, decided by {}", grouped(tuned.bound.cycles), tuned.bound.binding));
     row("of the bound", fmt::format("{:.1f} %", 100 * result.bound_share));
-    row("of array's peak", fmt::format("{:.1f} %, {:.0f} FLOP/cycle", 100 * array_share(tuned), workload.flops() / static_cast<double>(result.cycles)));
+    const bool multiplies = std::any_of(tuned.bound.terms.begin(), tuned.bound.terms.end(), [](const auto &term) { return term.first == "array" && term.second > 0; });
+    if (multiplies) row("of array's peak", fmt::format("{:.1f} %, {:.0f} FLOP/cycle", 100 * array_share(tuned), workload.flops() / static_cast<double>(result.cycles)));
     row("naive schedule", tuned.naive_cycles ? fmt::format("{} {}; this one is {:.1f} times as fast", grouped(*tuned.naive_cycles), unit,
                                                            static_cast<double>(*tuned.naive_cycles) / static_cast<double>(result.cycles))
                                              : "not run: the shape is too large for it");

@@ -7,14 +7,15 @@
 namespace atalla {
 
 WorkloadOptions::WorkloadOptions(CLI::App &app, bool sizes) {
-    app.add_option("--op", op_, "Operator: its name or an ATen schema")->capture_default_str();
-    if (sizes) app.add_option("--shape", shape_, "All sizes at once, as 512x512x512: m, n and k for gemm");
+    app.add_option("--op", op_, "Operator: a name of ./atalla ops, or an ATen schema")->capture_default_str();
+    if (sizes) app.add_option("--shape", shape_, "Sizes of the tensors as PyTorch has them, 128x64,64; of gemm: MxNxK");
     for (const Operator *op : operators()) {
         for (const WorkloadArgument &argument : op->arguments()) {
             if (argument.size && !sizes) continue;
-            const std::string option = "--" + argument.name, group = op->name() + ": " + op->help();
-            if (argument.flag && flags_.emplace(argument.name, false).second) app.add_flag(option, flags_[argument.name], argument.help)->group(group);
-            if (!argument.flag && values_.emplace(argument.name, "").second) app.add_option(option, values_[argument.name], argument.help)->group(group);
+            const std::string option = fmt::format("--{}", argument.name), group = "Arguments of operators";
+            if (app.get_option_no_throw(option) != nullptr) continue;   // another operator's of the same name
+            if (argument.flag) app.add_flag(option, flags_[argument.name], argument.help)->group(group);
+            else app.add_option(option, values_[argument.name], argument.help)->group(group);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
-#include "tests/generators/host_jit.h"
+#include "generators/host_jit.h"
 #include "tests/generators/kernel_check.h"
 #include "tests/generators/pipelines.h"
 

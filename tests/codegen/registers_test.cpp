@@ -13,7 +13,7 @@
 #include "generators/gemm.h"
 #include "generators/gemm_space.h"
 #include "isa/machine.h"
-#include "tests/generators/host_jit.h"
+#include "generators/host_jit.h"
 #include "tests/generators/pipelines.h"
 
 namespace atalla::codegen {

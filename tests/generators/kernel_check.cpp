@@ -7,7 +7,7 @@
 #include "isa/error.h"
 #include "isa/packet_checker.h"
 #include "simulator/numerics.h"
-#include "tests/generators/host_jit.h"
+#include "generators/host_jit.h"
 
 namespace atalla {
 

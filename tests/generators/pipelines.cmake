@@ -1,6 +1,6 @@
 # The pipelines of the tests, what runs and compares them, and the host's answer to them: also for the tests of the layers
 # from code generation up.
-add_library(atalla_test_pipelines STATIC host_jit.cpp kernel_check.cpp pipelines.cpp)
+add_library(atalla_test_pipelines STATIC kernel_check.cpp pipelines.cpp)
 target_link_libraries(atalla_test_pipelines PUBLIC atalla_generators GTest::gtest)
 atalla_use_halide(atalla_test_pipelines)
 

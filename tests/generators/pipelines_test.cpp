@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "isa/machine.h"
-#include "tests/generators/host_jit.h"
+#include "generators/host_jit.h"
 #include "tests/generators/kernel_check.h"
 
 namespace atalla {

@@ -14,7 +14,7 @@ import textwrap
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = "test build bench tune run inspect simulate asm disasm db format".split()
+COMMANDS = "test build bench tune run inspect ops simulate asm disasm db format".split()
 
 CMAKE = r"""
 while [ "$1" != -B ]; do shift; done

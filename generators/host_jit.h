@@ -1,4 +1,4 @@
-// Runs a scheduled pipeline on the host with Halide's JIT: the answer that a generated program must give.
+// Runs a scheduled pipeline on the host with Halide's JIT: what the accelerator must give, computed by another compiler.
 #pragma once
 
 #include <vector>

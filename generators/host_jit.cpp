@@ -1,4 +1,4 @@
-#include "tests/generators/host_jit.h"
+#include "generators/host_jit.h"
 
 #include <cstring>
 #include <utility>
