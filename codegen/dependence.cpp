@@ -63,6 +63,16 @@ private:
             edge(w->second, i, iteration, is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op]) : result_latency(machine_, ops_[w->second.op].opcode));
         writer_[op.dst.id] = {i, iteration};
         readers_[op.dst.id].clear();
+        if (kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
+    }
+
+    // Masks are few: one is made once the one that many before it have its readers behind it.
+    void few_masks(Reg mask, int i, int iteration) {
+        constexpr size_t most_at_once = 6;
+        if (masks_.size() >= most_at_once)
+            for (Site reader : readers_[masks_[masks_.size() - most_at_once].id])
+                if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
+        masks_.push_back(mask);
     }
 
     int transfer_latency(const Op &op) const { return machine_.timed() ? result_latency(machine_, op.opcode) : 1; }
@@ -144,6 +154,7 @@ private:
     std::vector<Edge> edges_;
     std::unordered_map<int32_t, Site> writer_;
     std::unordered_map<int32_t, std::vector<Site>> readers_;
+    std::vector<Reg> masks_;   // in the order in which they are made
     std::vector<Site> rows_;
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;

@@ -15,6 +15,15 @@ namespace {
 constexpr int vector_lanes = 32;
 Expr widened(const Expr &e) { return e.type() == Int(32) ? e : Cast::make(Int(32), e); }
 
+// Halide narrows both sides of a comparison where the numbers are small.
+Expr plain_index(const Expr &x) {
+    const auto *cast = x.as<Cast>();
+    const auto *ramp = cast != nullptr ? cast->value.as<Ramp>() : nullptr;
+    const bool small = ramp != nullptr && is_const(ramp->base) && x.type().bits() >= 16;
+    const auto *broadcast = x.as<Broadcast>();
+    return small ? cast->value : broadcast != nullptr ? broadcast->value : x;
+}
+
 constexpr int32_t into_every_lane = 64;   // immediate of a reduction
 
 }  // namespace
@@ -104,18 +113,29 @@ Reg Matcher::integer_value(const LinearForm &form) {
     return emit(op, RegisterClass::Scalar, "i");
 }
 
+// The one lane, counted from `a` or `b`, where both indices are equal.
+Value Matcher::integer_equality(const Expr &left, const Expr &right, const Expr &e) {
+    const Expr a = plain_index(left), b = plain_index(right);
+    const auto *ramp = a.as<Ramp>() != nullptr ? a.as<Ramp>() : b.as<Ramp>();
+    const Expr &other = ramp == a.as<Ramp>() ? b : a;
+    if (ramp == nullptr || !is_const_one(ramp->stride) || !ramp->base.type().is_scalar() || !other.type().is_scalar())
+        fail("indices are compared that do not count lanes by one", e);
+    const Expr lane = widened(other) - widened(ramp->base);
+    const LinearForm form = scope_.linear(lane);
+    if (form.is_constant()) return constant_mask(form.constant >= 0 && form.constant < vector_lanes ? 1u << form.constant : 0u);
+    if (scope_.linear(clamp(lane, 0, vector_lanes - 1)) != form) fail("the lane of a comparison may lie outside the vector", e);
+    Op power, move;
+    power.opcode = Opcode::sll_s;
+    power.src = {kernel_.constant(1), integer_value(form)};
+    move.opcode = Opcode::mv_stm;
+    move.src = {emit(power, RegisterClass::Scalar, "lane")};
+    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+}
+
 // The lanes where a < b, which are indices.
 Value Matcher::integer_comparison(const Expr &e) {
     const auto *op = e.as<LT>();
-    // Halide narrows both sides where the numbers are small.
-    const auto plain = [](const Expr &x) {
-        const auto *cast = x.as<Cast>();
-        const auto *ramp = cast != nullptr ? cast->value.as<Ramp>() : nullptr;
-        const bool small = ramp != nullptr && is_const(ramp->base) && x.type().bits() >= 16;
-        const auto *broadcast = x.as<Broadcast>();
-        return small ? cast->value : broadcast != nullptr ? broadcast->value : x;
-    };
-    const Expr a = plain(op->a), b = plain(op->b);
+    const Expr a = plain_index(op->a), b = plain_index(op->b);
     const auto *a_ramp = a.as<Ramp>();
     const auto *b_ramp = b.as<Ramp>();
     for (const Ramp *ramp : {a_ramp, b_ramp})
@@ -140,15 +160,16 @@ Value Matcher::integer_comparison(const Expr &e) {
 
 Value Matcher::constant_mask(uint32_t bits) {
     if (bits == ~0u) return Value::of_mask(all_lanes);
-    auto [it, inserted] = constant_masks_.try_emplace(bits);
-    if (inserted) {
-        Op move;
-        move.opcode = Opcode::mv_stm;
-        move.dst = it->second = kernel_.new_register(RegisterClass::Mask, "lanes");
-        move.src = {kernel_.constant(static_cast<int32_t>(bits))};
-        entry_.push_back(move);
-    }
-    return Value::of_mask(it->second);
+    Op move;
+    move.opcode = Opcode::mv_stm;
+    move.src = {kernel_.constant(static_cast<int32_t>(bits))};
+    if (const auto it = constant_masks_.find(bits); it != constant_masks_.end()) return Value::of_mask(it->second);
+    // Few registers: the others of many masks are made where they are needed.
+    constexpr size_t most_kept = 6;
+    if (constant_masks_.size() == most_kept) return Value::of_mask(emit(move, RegisterClass::Mask, "lanes"));
+    move.dst = constant_masks_[bits] = kernel_.new_register(RegisterClass::Mask, "lanes");
+    entry_.push_back(move);
+    return Value::of_mask(move.dst);
 }
 
 // The mask of lanes 0 .. count-1, where count may lie outside 0 .. 32.

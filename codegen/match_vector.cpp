@@ -343,7 +343,7 @@ Value Matcher::comparison(const Expr &e) {
     const auto *eq = e.as<EQ>();
     const auto *ne = e.as<NE>();
     const Expr &a = eq != nullptr ? eq->a : ne->a, &b = eq != nullptr ? eq->b : ne->b;
-    if (!a.type().is_float()) fail("integers are compared for order only", e);
+    if (!a.type().is_float()) return ne != nullptr ? invert_mask(integer_equality(a, b, e)) : integer_equality(a, b, e);
     if (eq != nullptr) return compare(Opcode::meq_mvv, Opcode::meq_mvs, Opcode::meq_mvs, evaluate(a), evaluate(b));
     return compare(Opcode::mneq_mvv, Opcode::mneq_mvs, Opcode::mneq_mvs, evaluate(a), evaluate(b));
 }

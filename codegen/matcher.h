@@ -135,6 +135,7 @@ private:
     Reg as_scalar(const Value &value);
     Value lane_of(Reg vector, int64_t lane);
     Value integer_comparison(const Halide::Expr &e);
+    Value integer_equality(const Halide::Expr &a, const Halide::Expr &b, const Halide::Expr &e);
     Value first_lanes(const Halide::Expr &count);
     Value constant_mask(uint32_t bits);
     Value combine_masks(Opcode opcode, const Value &a, const Value &b);

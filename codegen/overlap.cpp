@@ -100,7 +100,7 @@ private:
             if (slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows)
                 found = {atom, slot_atom.loop, coefficient, true, {}};
             const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
-            if (mod == nullptr || mod->a.as<Halide::Internal::Variable>() == nullptr) continue;
+            if (mod == nullptr) continue;
             const auto *count = mod->b.as<Halide::Internal::IntImm>();
             if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, {}};
         }

@@ -10,161 +10,284 @@ namespace atalla {
 using namespace Halide;
 using namespace vocabulary;
 
-// The machine's product of one row with one weight tile: W is the tile (32 vectors), P one 32-deep dot product in float32, C
-// the bf16 sums over the tiles. As and Bs are the operands in the pads, a row of 32 elements of k for each m (n) and k tile.
-KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Point &point) {
-    if (!shape.b_transposed) throw Error("gemm: B stored [k][n] needs a transpose, which is not available yet; pass B as [n][k]");
-    if (shape.m < 1 || shape.n < 1 || shape.k < 1) throw Error("gemm: sizes must be at least 1");
-    const int lanes = 32;
-    const int m_size = static_cast<int>(shape.m), n_size = static_cast<int>(shape.n), k_size = static_cast<int>(shape.k);
-    const int k_tiles = (k_size + lanes - 1) / lanes;
-    const int rows = static_cast<int>(std::min<int64_t>(point["rows"], shape.m)), cols = std::min(lanes, n_size);
-    const int row_blocks = (m_size + rows - 1) / rows, col_blocks = (n_size + cols - 1) / cols;
-    const bool sums_in_registers = point["sums_in_registers"] != 0;
-    const int pads_quantum = static_cast<int>(machine.pad.count);
-    const int stored_rows = (rows + pads_quantum - 1) / pads_quantum * pads_quantum;
+namespace {
 
-    ImageParam a = tensor("A", {shape.k, shape.m}), b = tensor("B", {shape.k, shape.n}), bias = tensor("bias", {shape.n}), d = tensor("D", {shape.n, shape.m});
-    Var n("n"), m("m"), k("k"), kt("kt"), kb("kb"), no("no"), ni("ni"), mo("mo"), mi("mi"), w("w"), wi("w_unroll"), mu("m_unroll"), l("l");
-    Func As("As"), Bs("Bs"), bs("bs"), Ds("Ds"), W("W"), P("P"), C("C"), E("E"), out("C_out");
-    RDom q(0, lanes, "q"), r(0, k_tiles, "r");
+std::vector<int64_t> with_batch(std::vector<int64_t> extents, const std::vector<BatchDim> &batch, bool BatchDim::*has) {
+    for (size_t d = batch.size(); d-- > 0;)
+        if (has == nullptr || batch[d].*has) extents.push_back(batch[d].extent);
+    return extents;
+}
 
-    const bool k_tail = k_size % lanes != 0, n_tail = n_size < lanes;
-    const auto guarded = [](Func f, const std::vector<Expr> &args, Expr inside, Expr value) {
+}  // namespace
+
+int64_t GemmShape::products() const {
+    int64_t n = 1;
+    for (const BatchDim &dim : batch) n *= dim.extent;
+    return n;
+}
+std::vector<int64_t> GemmShape::a_extents() const { return with_batch({k, m}, batch, &BatchDim::a); }
+std::vector<int64_t> GemmShape::b_extents() const { return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b); }
+std::vector<int64_t> GemmShape::addend_extents() const { return with_batch({n, m}, batch, &BatchDim::addend); }
+std::vector<int64_t> GemmShape::c_extents() const { return with_batch({n, m}, batch, nullptr); }
+
+namespace {
+
+constexpr int lanes = 32;
+
+// The pipeline while it is put together. W is a weight tile (32 vectors), P one 32-deep dot product in float32, C the bf16
+// sums over the tiles. As and Bs are the operands in the pads, a row of 32 elements of k for each m (n) and k tile.
+class GemmPipeline {
+public:
+    GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
+          k_size_(static_cast<int>(shape.k)), k_tiles_((k_size_ + lanes - 1) / lanes), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
+          cols_(std::min(lanes, n_size_)), row_blocks_((m_size_ + rows_ - 1) / rows_), col_blocks_((n_size_ + cols_ - 1) / cols_),
+          k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
+          whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
+        const int quantum = static_cast<int>(machine.pad.count);
+        stored_rows_ = (rows_ + quantum - 1) / quantum * quantum;
+        if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
+        for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
+    }
+
+    KernelDefinition build() {
+        define_operands();
+        define_product();
+        define_epilogue();
+        schedule_loops();
+        schedule_operands();
+        schedule_product();
+        schedule_epilogue();
+        return kernel();
+    }
+
+private:
+    std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const {
+        for (size_t d = 0; d < batch_.size(); d++)
+            if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
+        return own;
+    }
+    // A definition over the variables in `own`, and those of the batch.
+    static void define(Func f, const std::vector<Expr> &all, Expr value) {
         std::vector<Var> vars;
-        for (const Expr &arg : args) vars.emplace_back(arg.as<Internal::Variable>()->name);
-        f(vars) = bf16(0.0f);
-        f(vars) = select(std::move(inside), std::move(value), undef<BFloat>());
-    };
-    const auto copied = [](Func f, const std::vector<Expr> &args, Expr value) {
-        std::vector<Var> vars;
-        for (const Expr &arg : args) vars.emplace_back(arg.as<Internal::Variable>()->name);
+        for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
         f(vars) = std::move(value);
-    };
+    }
+    // Zeros where the tensor ends.
+    static void define_within(Func f, const std::vector<Expr> &all, Expr inside, Expr value) {
+        define(f, all, bf16(0.0f));
+        define(f, all, select(std::move(inside), std::move(value), undef<BFloat>()));
+    }
     // Rows of a k tile together, or (B) the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
-    const bool row_major = point["b_row_major"] != 0, b_resident = point["b_resident"] != 0 && col_blocks > 1;
-    const auto ordered = [&](Expr lane, Expr row, Expr tile, bool row_first) {
-        return row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)};
-    };
-    const Expr depth = kt * lanes + k;
-    if (k_tail) {
-        guarded(As, ordered(k, m, kt, false), depth < k_size, a(min(depth, k_size - 1), m));
-    } else {
-        copied(As, ordered(k, m, kt, false), a(depth, m));
+    std::vector<Expr> ordered(Expr lane, Expr row, Expr tile, bool row_first) const {
+        return args(row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)});
     }
-    if (n_tail && !k_tail) {
-        // The columns that are not there keep to their lanes, and those are not stored.
-        copied(Bs, ordered(k, n, kt, row_major), select(n < n_size, b(depth, min(n, n_size - 1)), undef<BFloat>()));
-    } else if (k_tail) {
-        guarded(Bs, ordered(k, n, kt, row_major), depth < k_size && n < n_size, b(min(depth, k_size - 1), min(n, n_size - 1)));
-    } else {
-        copied(Bs, ordered(k, n, kt, row_major), b(depth, n));
-    }
-    W(k, w, kt) = Bs(ordered(k, w, kt, row_major));
-    P(n, m, kb) = 0.0f;
-    P(n, m, kb) += f32(As(ordered(q, m, kb, false))) * f32(W(q, n, kb));
-    // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
-    C(n, m) = bf16(machine.sa.psum_in && machine.timed() ? 0.0f : -0.0f);
-    C(n, m) = strict_float(C(n, m) + bf16(P(n, m, r)));
 
-    Expr e = C(n, m);
-    if (shape.alpha != 1) e = strict_float(e * bf16(static_cast<float>(shape.alpha)));
-    if (shape.bias) {
-        bs(n) = n_tail ? select(n < n_size, bias(min(n, n_size - 1)), undef<BFloat>()) : bias(n);
-        e = strict_float(e + bs(n));
-    }
-    if (shape.addend) {
-        Ds(n, m) = n_tail ? select(n < n_size, d(min(n, n_size - 1), m), undef<BFloat>()) : d(n, m);
-        e = strict_float(e + (shape.beta != 1 ? strict_float(Ds(n, m) * bf16(static_cast<float>(shape.beta))) : Expr(Ds(n, m))));
-    }
-    if (shape.relu) e = select(strict_float(e < bf16(0.0f)), bf16(0.0f), e);
-    E(n, m) = e;
-    out(n, m) = E(n, m);
+    void define_operands() {
+        const bool k_tail = k_size_ % lanes != 0, n_tail = n_size_ < lanes;
+        const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
+        if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
+        else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
 
-    out.bound(n, 0, n_size).bound(m, 0, m_size);
-    const bool m_outer = point["m_outer"] != 0;
-    out.split(n, no, ni, cols, TailStrategy::ShiftInwards).split(m, mo, mi, rows, TailStrategy::ShiftInwards);
-    if (m_outer) out.reorder(ni, mi, no, mo);
-    else out.reorder(ni, mi, mo, no);
-    const Var inner = m_outer ? no : mo;
+        const std::vector<Expr> place = ordered(k, n, kt, row_major_);
+        if (!shape_.b_transposed) {
+            if (k_tail || n_size_ % lanes != 0) define_within(Bk, args({n, k, kt}), depth < k_size_ && n < n_size_, b(args({last_n, last_k}, &BatchDim::b)));
+            else define(Bk, args({n, k, kt}), b(args({n, depth}, &BatchDim::b)));
+            // Its rows as weights, and the rows of the identity through them.
+            identity(k, i) = select(k == (machine_.timed() ? Expr(i) : i % lanes), bf16(1.0f), bf16(0.0f));
+            define(Wt, args({k, w, kt, nt}), Bk(args({nt * lanes + k, w, kt})));
+            define(Pt, args({k, n, kt}), 0.0f);
+            Pt(args({k, n, kt})) += f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
+            define(Bs, place, bf16(Pt(args({k, n, kt}))));
+        } else if (n_tail && !k_tail) {
+            // The columns that are not there keep to their lanes, and those are not stored.
+            define(Bs, place, select(n < n_size_, b(args({depth, last_n}, &BatchDim::b)), undef<BFloat>()));
+        } else if (k_tail) {
+            define_within(Bs, place, depth < k_size_ && n < n_size_, b(args({last_k, last_n}, &BatchDim::b)));
+        } else {
+            define(Bs, place, b(args({depth, n}, &BatchDim::b)));
+        }
+        define(W, args({k, w, kt}), Bs(ordered(k, w, kt, row_major_)));
+    }
+
+    void define_product() {
+        define(P, args({n, m, kb}), 0.0f);
+        P(args({n, m, kb})) += f32(As(ordered(q, m, kb, false))) * f32(W(args({q, n, kb})));
+        // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
+        define(C, args({n, m}), bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f));
+        C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
+    }
+
+    void define_epilogue() {
+        const bool n_tail = n_size_ < lanes;
+        const Expr inside = n < n_size_, column = n_tail ? min(n, n_size_ - 1) : Expr(n);
+        const auto within = [&](Expr value) { return n_tail ? select(inside, std::move(value), undef<BFloat>()) : std::move(value); };
+        Expr e = C(args({n, m}));
+        if (shape_.alpha != 1) e = strict_float(e * bf16(static_cast<float>(shape_.alpha)));
+        if (shape_.bias) {
+            bs(n) = within(bias(column));
+            e = strict_float(e + bs(n));
+        }
+        if (shape_.addend) {
+            define(Ds, args({n, m}), within(d(args({column, m}, &BatchDim::addend))));
+            const Expr term = Ds(args({n, m}));
+            e = strict_float(e + (shape_.beta != 1 ? strict_float(term * bf16(static_cast<float>(shape_.beta))) : term));
+        }
+        if (shape_.relu) e = select(strict_float(e < bf16(0.0f)), bf16(0.0f), e);
+        define(E, args({n, m}), e);
+        define(out, args({n, m}), E(args({n, m})));
+    }
+
+    void schedule_loops() {
+        out.bound(n, 0, n_size_).bound(m, 0, m_size_);
+        // A transposed tile starts at a multiple of 32 columns; others may begin earlier at the end.
+        out.split(n, no, ni, cols_, shape_.b_transposed ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+        out.split(m, mo, mi, rows_, TailStrategy::ShiftInwards);
+        std::vector<VarOrRVar> order = {ni, mi};
+        if (m_outer_) order.insert(order.end(), {no, mo});
+        else order.insert(order.end(), {mo, no});
+        for (size_t t = 0; t < batch_.size(); t++) {
+            out.bound(batch_[t], 0, static_cast<int>(shape_.batch[batch_.size() - 1 - t].extent));
+            order.push_back(batch_[t]);
+        }
+        out.reorder(order);
+        whole_loops(out);
+        fix_shape(out.output_buffer(), shape_.c_extents());
+    }
+
     // Two slots where transfers can run ahead: on a machine that takes time for them.
-    const int row_slots = row_blocks > 1 && machine.timed() ? 2 : 1, col_slots = col_blocks > 1 && machine.timed() ? 2 : 1;
-    const bool many_blocks = (m_outer ? col_blocks : row_blocks) > 1 && machine.timed();
+    void two_slots(Func f, int64_t blocks) const {
+        if (blocks * shape_.products() > 1 && machine_.timed()) f.hoist_storage_root().ring_buffer(2);
+    }
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
-    const int k_block = point.contains("k_block") ? static_cast<int>(point["k_block"]) : 0;
-    const bool whole = k_block == 0 || k_block >= k_tiles;
-    RVar ro("ro"), ri("ri");
-    if (!whole && (k_tiles % k_block != 0 || b_resident)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
-    As.vectorize(k, lanes).bound_storage(m, stored_rows);
-    Bs.vectorize(k, lanes);
-    if (!b_resident) Bs.bound_extent(n, lanes);
-    if (whole) {
-        As.compute_at(out, mo);
-        Bs.compute_at(out, no);
-    } else {
-        As.compute_at(C, ro);
-        Bs.compute_at(C, ro);
+    void schedule_operands() {
+        As.vectorize(k, lanes).bound_storage(m, stored_rows_);
+        Func loaded = shape_.b_transposed ? Bs : Bk;
+        loaded.vectorize(shape_.b_transposed ? k : n, lanes);
+        if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
+        if (whole_) {
+            As.compute_at(out, mo);
+            Bs.compute_at(out, no);
+            two_slots(As, row_blocks_);
+        } else {
+            As.compute_at(C, ro);
+            Bs.compute_at(C, ro);
+        }
+        if (shape_.b_transposed) {
+            if (b_resident_) Bs.store_root();
+            else if (whole_) two_slots(Bs, col_blocks_);
+        } else {
+            // Where the pads are small, the tile and the identity pass through registers.
+            if (machine_.timed()) identity.compute_root().bound(i, 0, lanes);
+            identity.bound(k, 0, lanes).vectorize(k, lanes);
+            Bs.bound_extent(n, lanes).vectorize(k, lanes).reorder(k, n, kt);
+            if (whole_) Bk.compute_at(out, no);
+            else Bk.compute_at(C, ro);
+            if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
+            Wt.compute_at(Bs, kt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
+            Wt.split(w, w, wi, static_cast<int>(point_["weight_unroll"]));
+            Bs.split(n, n, wi, static_cast<int>(point_["weight_unroll"]));
+            if (!machine_.timed()) identity.compute_at(Bs, wi);
+            Pt.compute_at(Bs, wi).vectorize(k, lanes).update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
+            in_registers({Wt, Pt});
+            in_pads({Bk});
+        }
+        in_pads({As});
+        if (shape_.b_transposed) {
+            in_pads({Bs});
+        } else if (machine_.timed()) {
+            in_pads({Bs, identity});
+        } else {
+            in_registers({Bs, identity});
+        }
     }
-    if (row_slots == 2 && whole) As.hoist_storage_root().ring_buffer(2);
-    if (b_resident) Bs.store_root();
-    else if (col_slots == 2 && whole) Bs.hoist_storage_root().ring_buffer(2);
-    E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows);
-    if (many_blocks) E.hoist_storage_root().ring_buffer(2);
-    if (shape.bias) {
-        bs.compute_at(out, no).bound_extent(n, lanes);
-        if (!n_tail) bs.vectorize(n, lanes);
-        if (col_slots == 2) bs.hoist_storage_root().ring_buffer(2);
-        in_pads({bs});
-    }
-    if (shape.addend) {
-        Ds.compute_at(out, inner).bound_extent(n, lanes).bound_storage(m, stored_rows);
-        if (many_blocks) Ds.hoist_storage_root().ring_buffer(2);
-        in_pads({Ds});
-    }
-    C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
-    if (whole) {
-        C.update().reorder(n, m, r).vectorize(n, lanes);
-        W.compute_at(C, r);
-    } else {
-        C.update().split(r, ro, ri, k_block).reorder(n, m, ri, ro).vectorize(n, lanes);
-        W.compute_at(C, ri);
-    }
-    P.compute_at(C, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
-    W.vectorize(k, lanes).bound_extent(w, lanes);
-    const int weight_unroll = static_cast<int>(point["weight_unroll"]);
-    if (weight_unroll > 1) W.split(w, w, wi, weight_unroll);
-    const int row_unroll = static_cast<int>(point["row_unroll"]);
-    if (!sums_in_registers && row_unroll > 1 && rows % row_unroll == 0) {
-        C.split(m, m, mu, row_unroll);
-        C.update().split(m, m, mu, row_unroll);
-        E.split(m, m, mu, row_unroll);
-    }
-    in_pads({As, Bs, E});
-    in_registers({W, P});
-    if (sums_in_registers) {
-        in_registers({C});
-    } else {
-        C.bound_storage(m, stored_rows);
-        in_pads({C});
-    }
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {shape.n, shape.m});
 
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out);
-    kernel.arguments = {a, b};
-    kernel.inputs = {{"A", {shape.k, shape.m}}, {"B", {shape.k, shape.n}}};
-    if (shape.bias) {
-        kernel.arguments.push_back(bias);
-        kernel.inputs.push_back({"bias", {shape.n}});
+    void schedule_product() {
+        const Var inner = m_outer_ ? no : mo;
+        C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
+        if (whole_) {
+            C.update().reorder(n, m, r).vectorize(n, lanes);
+            W.compute_at(C, r);
+        } else {
+            C.update().split(r, ro, ri, k_block_).reorder(n, m, ri, ro).vectorize(n, lanes);
+            W.compute_at(C, ri);
+        }
+        P.compute_at(C, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
+        W.vectorize(k, lanes).bound_extent(w, lanes);
+        const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
+        if (weight_unroll > 1) W.split(w, w, wi, weight_unroll);
+        in_registers({W, P});
+        if (point_["sums_in_registers"] != 0) {
+            in_registers({C});
+        } else {
+            C.bound_storage(m, stored_rows_);
+            in_pads({C});
+        }
     }
-    if (shape.addend) {
-        kernel.arguments.push_back(d);
-        kernel.inputs.push_back({"D", {shape.n, shape.m}});
+
+    void schedule_epilogue() {
+        const Var inner = m_outer_ ? no : mo;
+        const int blocks = m_outer_ ? col_blocks_ : row_blocks_;
+        E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        if (blocks > 1) two_slots(E, blocks);
+        if (shape_.bias) {
+            bs.compute_at(out, no).bound_extent(n, lanes);
+            if (n_size_ >= lanes) bs.vectorize(n, lanes);
+            if (col_blocks_ > 1) two_slots(bs, col_blocks_);
+            in_pads({bs});
+        }
+        if (shape_.addend) {
+            Ds.compute_at(out, inner).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+            if (blocks > 1) two_slots(Ds, blocks);
+            in_pads({Ds});
+        }
+        const int row_unroll = static_cast<int>(point_["row_unroll"]);
+        if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
+            C.split(m, m, mu, row_unroll);
+            C.update().split(m, m, mu, row_unroll);
+            E.split(m, m, mu, row_unroll);
+        }
+        in_pads({E});
     }
-    kernel.outputs = {{"C", {shape.n, shape.m}}};
-    return kernel;
+
+    KernelDefinition kernel() const {
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        kernel.arguments = {a, b};
+        kernel.inputs = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
+        if (shape_.bias) {
+            kernel.arguments.push_back(bias);
+            kernel.inputs.push_back({"bias", {shape_.n}});
+        }
+        if (shape_.addend) {
+            kernel.arguments.push_back(d);
+            kernel.inputs.push_back({"D", shape_.addend_extents()});
+        }
+        kernel.outputs = {{"C", shape_.c_extents()}};
+        return kernel;
+    }
+
+    const GemmShape &shape_;
+    const Machine &machine_;
+    const Point &point_;
+    const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_;
+    const bool whole_, m_outer_, row_major_, b_resident_;
+    int stored_rows_ = 0;
+    std::vector<Var> batch_;   // innermost first
+
+    ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{"no"}, ni{"ni"}, mo{"mo"}, mi{"mi"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
+    RVar ro{"ro"}, ri{"ri"};
+    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, out{"C_out"};
+    RDom q{0, lanes, "q"}, r{0, k_tiles_, "r"};
+};
+
+}  // namespace
+
+KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Point &point) {
+    if (shape.m < 1 || shape.n < 1 || shape.k < 1 || shape.products() < 1) throw Error("gemm: sizes must be at least 1");
+    return GemmPipeline(shape, machine, point).build();
 }
 
 }  // namespace atalla

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
@@ -9,16 +10,31 @@
 
 namespace atalla {
 
+// A dimension of independent products; a tensor that lacks it serves all of them.
+struct BatchDim {
+    int64_t extent = 1;
+    bool a = true, b = true, addend = true;   // the tensor has it
+};
+
 // C[m, n] = relu?(alpha * sum_k A[m, k] * B[.., ..] + bias[n] + beta * D[m, n]); all tensors bf16, row-major.
 struct GemmShape {
     int64_t m = 0, n = 0, k = 0;
+    std::vector<BatchDim> batch;  // outermost first
     bool b_transposed = true;    // B is stored [n][k], as a linear layer's weight; otherwise [k][n]
     bool bias = false, relu = false, addend = false;
     double alpha = 1, beta = 1;
+
+    int64_t products() const;
+    // Extents, innermost first.
+    std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
 };
 
 // Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending. Inputs: A, B, then bias
 // and addend where the shape has them; output C.
+//
+// The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of
+// the identity pass through them. That is exact for finite elements, except that -0 becomes +0; an infinity or NaN makes the
+// other columns of its 32 x 32 block NaN too.
 KernelDefinition gemm(const GemmShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

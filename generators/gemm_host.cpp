@@ -28,11 +28,50 @@ struct Epilogue {
     const TensorData *bias, *addend;
 };
 
+// The array's transpose of B stored [k][n]: rows of the identity through blocks of 32 x 32, which start at multiples of 32.
+TensorData transposed_by_array(const GemmShape &shape, const TensorData &b) {
+    TensorData result(b.size());
+    for (int64_t first = 0; first < shape.n; first += depth)
+        for (int64_t k = 0; k < shape.k; k++)
+            for (int64_t j = first; j < std::min(shape.n, first + depth); j++) {
+                float dot = 0;
+                for (int64_t q = first; q < first + depth; q++)
+                    dot += (q == j ? 1.0f : 0.0f) * (q < shape.n ? bf16_float(b[static_cast<size_t>(k * shape.n + q)]) : 0.0f);
+                result[static_cast<size_t>(j * shape.k + k)] = bf16_truncate(bf16_round(dot));
+            }
+    return result;
+}
+
+// One of the products: its part of every tensor, with the extents of a single one.
+GemmShape single(const GemmShape &shape) {
+    GemmShape one = shape;
+    one.batch.clear();
+    return one;
+}
+std::vector<TensorData> operands_of(const GemmShape &shape, const std::vector<TensorData> &inputs, int64_t product) {
+    std::vector<TensorData> operands;
+    const auto take = [&](bool BatchDim::*has, int64_t elements) {
+        int64_t at = 0, rest = product, stride = 1;
+        for (size_t d = shape.batch.size(); d-- > 0;) {
+            if (shape.batch[d].*has) {
+                at += rest % shape.batch[d].extent * stride;
+                stride *= shape.batch[d].extent;
+            }
+            rest /= shape.batch[d].extent;
+        }
+        const TensorData &all = inputs[operands.size()];
+        operands.emplace_back(all.begin() + at * elements, all.begin() + (at + 1) * elements);
+    };
+    take(&BatchDim::a, shape.m * shape.k);
+    take(&BatchDim::b, shape.n * shape.k);
+    if (shape.bias) operands.push_back(inputs[2]);
+    if (shape.addend) take(&BatchDim::addend, shape.m * shape.n);
+    return operands;
+}
+
 float as_bf16(double factor) { return bf16_round(static_cast<float>(factor)); }
 
-}  // namespace
-
-Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
+Reference single_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
     const Epilogue epilogue(shape, inputs);
     Reference reference;
     reference.values.resize(static_cast<size_t>(shape.m * shape.n));
@@ -71,12 +110,14 @@ Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &
     return reference;
 }
 
-double gemm_tolerance_ulps(const GemmShape &shape) {
-    const auto tiles = static_cast<double>((shape.k + depth - 1) / depth);
-    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)));
-}
-
-TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
+TensorData single_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
+    if (!shape.b_transposed) {
+        GemmShape transposed = shape;
+        transposed.b_transposed = true;
+        std::vector<TensorData> operands = inputs;
+        operands[1] = transposed_by_array(shape, inputs[1]);
+        return single_host(transposed, machine, operands);
+    }
     const Epilogue epilogue(shape, inputs);
     TensorData result(static_cast<size_t>(shape.m * shape.n));
     // Hardware with a partial-sum input begins with the zero register; otherwise the sum begins with the first product.
@@ -115,6 +156,32 @@ TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::
         }
     }
     return result;
+}
+
+}  // namespace
+
+Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
+    Reference all;
+    for (int64_t product = 0; product < shape.products(); product++) {
+        const Reference one = single_reference(single(shape), operands_of(shape, inputs, product));
+        all.values.insert(all.values.end(), one.values.begin(), one.values.end());
+        all.peaks.insert(all.peaks.end(), one.peaks.begin(), one.peaks.end());
+    }
+    return all;
+}
+
+double gemm_tolerance_ulps(const GemmShape &shape) {
+    const auto tiles = static_cast<double>((shape.k + depth - 1) / depth);
+    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)));
+}
+
+TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
+    TensorData all;
+    for (int64_t product = 0; product < shape.products(); product++) {
+        const TensorData one = single_host(single(shape), machine, operands_of(shape, inputs, product));
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
 }
 
 }  // namespace atalla

@@ -46,14 +46,13 @@ public:
                 throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
         // The array keeps B and streams the rows of A. A single row would pay for every weight alone, so B, whose layout is that
         // of A, streams instead: the product is then the single column of the transposed result, which has the same bytes.
-        exchanged_ = shape.m == 1 && shape.n > 1 && !(shape.bias && shape.addend);
+        exchanged_ = shape.m == 1 && shape.n > 1 && shape.b_transposed && shape.batch.empty() && !(shape.bias && shape.addend);
         computed_ = shape;
         if (exchanged_) {
             std::swap(computed_.m, computed_.n);
             computed_.addend = shape.bias || shape.addend;
             computed_.bias = false;
         }
-        if (!shape.b_transposed) throw Error("gemm: B stored [k][n] needs a transpose, which is not available yet; pass B as [n][k]");
     }
 
     std::string text() const override {
@@ -73,12 +72,12 @@ public:
     std::string shape() const override { return fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
 
     std::vector<TensorSpec> inputs() const override {
-        std::vector<TensorSpec> tensors = {{"A", {shape_.k, shape_.m}}, {"B", {shape_.k, shape_.n}}};
+        std::vector<TensorSpec> tensors = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
         if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
-        if (shape_.addend) tensors.push_back({"D", {shape_.n, shape_.m}});
+        if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
         return tensors;
     }
-    std::vector<TensorSpec> outputs() const override { return {{"C", {shape_.n, shape_.m}}}; }
+    std::vector<TensorSpec> outputs() const override { return {{"C", shape_.c_extents()}}; }
     double flops() const override {
         const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n);
         return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);

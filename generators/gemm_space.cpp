@@ -60,10 +60,11 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
     const Plan plan(shape, machine, point);
     // Two slots where transfers run ahead.
-    const auto slots = [&](int64_t blocks) -> int64_t { return blocks > 1 && machine.timed() ? 2 : 1; };
+    const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? 2 : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
     int64_t rows = (a_slots * plan.stored_rows + b_slots * lanes) * plan.k_block;
+    if (!shape.b_transposed && machine.timed()) rows += lanes * plan.k_block + lanes;   // the transposed tiles and the identity
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     if (!plan.sums_in_registers) rows += plan.stored_rows;
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
@@ -104,7 +105,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          return unroll >= round && rows % unroll == 0;
                      });
     // It is loaded while the first block of rows is computed, block of columns by block of columns.
-    const bool can_stay = shape.n > lanes && shape.n % lanes == 0;
+    const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && shape.b_transposed && shape.batch.empty();
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block"},
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows.",
                      [=](const Point &point) {

@@ -35,6 +35,7 @@ protected:
             if (random.below(3) == 0) arguments[flag] = "true";
         if (random.below(4) == 0) arguments["alpha"] = "0.75";
         if (random.below(4) == 0) arguments["beta"] = "-1.5";
+        if (random.below(3) == 0) arguments["b-layout"] = "kn";
         return arguments;
     }
 };
