@@ -273,9 +273,12 @@ void for_each_fortran(std::span<const int64_t> shape, Visit &&visit) {
     }
 }
 
-}  // namespace
+struct Parsed {
+    Header header;
+    std::span<const uint8_t> data;
+};
 
-NpyTensor parse_npy(std::span<const uint8_t> bytes, std::string_view name) {
+Parsed parse(std::span<const uint8_t> bytes, std::string_view name) {
     const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
     if (!text.starts_with(magic)) {
         throw Error(fmt::format("{}: this is not a .npy file, it does not begin with \\x93NUMPY", name));
@@ -303,33 +306,33 @@ NpyTensor parse_npy(std::span<const uint8_t> bytes, std::string_view name) {
         throw truncated("its header");
     }
 
-    const Header header = HeaderReader(text.substr(header_at, length), name).read();
-    const ElementType &type = find_type(*header.descr, name);
-    const std::optional<int64_t> count = element_count(*header.shape);
-    const std::span<const uint8_t> data = bytes.subspan(header_at + length);
-    int64_t needed = 0;
-    if (!count || __builtin_mul_overflow(*count, static_cast<int64_t>(type.size), &needed)) {
-        throw Error(fmt::format("{}: a tensor of shape {} is larger than any file", name, shape_text(*header.shape)));
-    }
-    if (static_cast<uint64_t>(needed) != data.size()) {
-        throw Error(fmt::format("{}: shape {} of '{}' needs {} bytes of data, but the file has {}", name,
-                                shape_text(*header.shape), type.name, needed, data.size()));
-    }
-
-    NpyTensor tensor{*header.shape, {}, *header.descr};
-    tensor.values.reserve(static_cast<size_t>(*count));
-    const auto append = [&](int64_t position) { tensor.values.push_back(type.to_bf16(&data[position * type.size])); };
-    if (*header.fortran_order && *count > 0) {
-        for_each_fortran(tensor.shape, append);
-    } else {
-        for (int64_t position = 0; position < *count; position++) {
-            append(position);
-        }
-    }
-    return tensor;
+    return {HeaderReader(text.substr(header_at, length), name).read(), bytes.subspan(header_at + length)};
 }
 
-NpyTensor read_npy(const std::filesystem::path &file) {
+// Calls visit(its bytes) for every element in C order. Error unless the data have the length that the shape needs.
+template <typename Visit>
+void for_each_element(const Parsed &parsed, size_t element_bytes, std::string_view name, Visit &&visit) {
+    const std::vector<int64_t> &shape = *parsed.header.shape;
+    const std::optional<int64_t> count = element_count(shape);
+    int64_t needed = 0;
+    if (!count || __builtin_mul_overflow(*count, static_cast<int64_t>(element_bytes), &needed)) {
+        throw Error(fmt::format("{}: a tensor of shape {} is larger than any file", name, shape_text(shape)));
+    }
+    if (static_cast<uint64_t>(needed) != parsed.data.size()) {
+        throw Error(fmt::format("{}: shape {} of '{}' needs {} bytes of data, but the file has {}", name, shape_text(shape),
+                                *parsed.header.descr, needed, parsed.data.size()));
+    }
+    const auto at = [&](int64_t position) { visit(&parsed.data[static_cast<size_t>(position) * element_bytes]); };
+    if (*parsed.header.fortran_order && *count > 0) {
+        for_each_fortran(shape, at);
+    } else {
+        for (int64_t position = 0; position < *count; position++) {
+            at(position);
+        }
+    }
+}
+
+std::vector<uint8_t> read_bytes(const std::filesystem::path &file) {
     std::ifstream stream(file, std::ios::binary | std::ios::ate);
     std::error_code code;
     if (!stream || !std::filesystem::is_regular_file(file, code)) {
@@ -340,8 +343,67 @@ NpyTensor read_npy(const std::filesystem::path &file) {
     if (!stream.read(reinterpret_cast<char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
         throw Error(fmt::format("{}: reading failed part way", file.string()));
     }
-    return parse_npy(bytes, file.string());
+    return bytes;
 }
+
+// The file appears whole or not at all.
+void write_file(const std::filesystem::path &file, std::string_view descr, std::span<const int64_t> shape, std::span<const uint8_t> data) {
+    std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape_text(shape));
+    const size_t before = magic.size() + 4;
+    header.resize((before + header.size() + 1 + header_alignment - 1) / header_alignment * header_alignment - before, ' ');
+    header.back() = '\n';
+
+    std::string contents(magic);
+    contents += {'\x01', '\x00', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+    contents += header;
+    std::filesystem::path partial = file;
+    partial += ".partial";
+    errno = 0;
+    std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
+    stream.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    stream.write(reinterpret_cast<const char *>(data.data()), static_cast<std::streamsize>(data.size()));
+    stream.close();
+    std::error_code code;
+    if (stream) {
+        std::filesystem::rename(partial, file, code);
+    }
+    if (!stream || code) {
+        const std::string reason = code ? code.message() : std::strerror(errno);
+        std::filesystem::remove(partial, code);
+        throw Error(fmt::format("{}: cannot be written: {}", file.string(), reason));
+    }
+}
+
+}  // namespace
+
+NpyTensor parse_npy(std::span<const uint8_t> bytes, std::string_view name) {
+    const Parsed parsed = parse(bytes, name);
+    const ElementType &type = find_type(*parsed.header.descr, name);
+    NpyTensor tensor{*parsed.header.shape, {}, *parsed.header.descr};
+    for_each_element(parsed, type.size, name, [&](const uint8_t *element) { tensor.values.push_back(type.to_bf16(element)); });
+    return tensor;
+}
+
+NpyTensor read_npy(const std::filesystem::path &file) { return parse_npy(read_bytes(file), file.string()); }
+
+NpyArray read_npy_array(const std::filesystem::path &file) {
+    const std::vector<uint8_t> bytes = read_bytes(file);
+    const std::string name = file.string();
+    const Parsed parsed = parse(bytes, name);
+    NpyArray array{*parsed.header.shape, *parsed.header.descr, 0, {}};
+    const std::string &descr = array.descr;
+    if (descr == "bfloat16") {
+        array.element_bytes = 2;
+    } else if (descr.size() == 3 && (descr[0] == '<' || descr[0] == '|') && std::strchr("fiubV", descr[1]) != nullptr && std::strchr("1248", descr[2]) != nullptr) {
+        array.element_bytes = static_cast<size_t>(descr[2] - '0');
+    } else {
+        throw Error(fmt::format("{}: elements of type '{}' are not read; save little-endian numbers of 1 to 8 bytes", name, descr));
+    }
+    for_each_element(parsed, array.element_bytes, name, [&](const uint8_t *element) { array.bytes.insert(array.bytes.end(), element, element + array.element_bytes); });
+    return array;
+}
+
+void write_npy_array(const std::filesystem::path &file, const NpyArray &array) { write_file(file, array.descr, array.shape, array.bytes); }
 
 void require_shape(const NpyTensor &tensor, std::span<const int64_t> shape, std::string_view what) {
     if (!std::ranges::equal(tensor.shape, shape)) {
@@ -359,16 +421,11 @@ void write_npy(const std::filesystem::path &file, std::span<const int64_t> shape
     if (!count || static_cast<uint64_t>(*count) != values.size()) {
         throw Error(fmt::format("{}: {} values are not a tensor of shape {}", file.string(), values.size(), shape_text(shape)));
     }
-    std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
-                                     type == NpyType::Bf16 ? "<V2" : "<f4", shape_text(shape));
-    const size_t before = magic.size() + 4;
-    header.resize((before + header.size() + 1 + header_alignment - 1) / header_alignment * header_alignment - before, ' ');
-    header.back() = '\n';
-
-    std::string contents(magic);
-    contents += {'\x01', '\x00', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
-    contents += header;
-    const auto append = [&](const auto &value) { contents.append(reinterpret_cast<const char *>(&value), sizeof value); };
+    std::vector<uint8_t> data;
+    const auto append = [&](const auto &value) {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(&value);
+        data.insert(data.end(), bytes, bytes + sizeof value);
+    };
     for (uint16_t value : values) {
         if (type == NpyType::Bf16) {
             append(value);
@@ -376,22 +433,7 @@ void write_npy(const std::filesystem::path &file, std::span<const int64_t> shape
             append(uint32_t{value} << 16);
         }
     }
-
-    std::filesystem::path partial = file;
-    partial += ".partial";
-    errno = 0;
-    std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
-    stream.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-    stream.close();
-    std::error_code code;
-    if (stream) {
-        std::filesystem::rename(partial, file, code);
-    }
-    if (!stream || code) {
-        const std::string reason = code ? code.message() : std::strerror(errno);
-        std::filesystem::remove(partial, code);
-        throw Error(fmt::format("{}: cannot be written: {}", file.string(), reason));
-    }
+    write_file(file, type == NpyType::Bf16 ? "<V2" : "<f4", shape, data);
 }
 
 }  // namespace atalla

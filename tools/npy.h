@@ -42,4 +42,16 @@ enum class NpyType {
 void write_npy(const std::filesystem::path &file, std::span<const int64_t> shape, std::span<const uint16_t> values,
                NpyType type);
 
+// Numbers of any type, as they lie in a file but in C order.
+struct NpyArray {
+    std::vector<int64_t> shape;
+    std::string descr;          // "<f4", "|b1", "<i8"
+    size_t element_bytes = 0;
+    std::vector<uint8_t> bytes;
+};
+// Error, naming the file, for what is not little-endian numbers of 1, 2, 4 or 8 bytes.
+NpyArray read_npy_array(const std::filesystem::path &file);
+// The file appears whole or not at all.
+void write_npy_array(const std::filesystem::path &file, const NpyArray &array);
+
 }  // namespace atalla

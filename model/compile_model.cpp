@@ -1,0 +1,204 @@
+#include "model/compile_model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "graph_import/guards.h"
+#include "host/kernels.h"
+#include "isa/error.h"
+#include "isa/machine_parameters.h"
+#include "model/specialization.h"
+#include "runtime/model.h"
+
+namespace atalla {
+
+namespace {
+
+std::unique_ptr<loadable::PortT> port_of(const Graph &graph, ValueId id, const std::string &name) {
+    auto port = std::make_unique<loadable::PortT>();
+    port->name = name;
+    port->dtype = static_cast<loadable::DType>(graph.type(id).dtype);
+    for (const SymInt &size : graph.type(id).sizes) {
+        auto dim = std::make_unique<loadable::DimT>();
+        if (size.is_constant()) dim->size = size.value();
+        else dim->expression = size.text();
+        port->dims.push_back(std::move(dim));
+    }
+    return port;
+}
+
+// Inputs that keep their value between calls: those that an output mutates.
+std::map<int, int32_t> find_states(const Graph &graph) {
+    std::map<int, int32_t> states;
+    for (const GraphOutput &output : graph.outputs)
+        if (output.kind == GraphOutput::Kind::Mutation && graph.inputs[static_cast<size_t>(output.target)].kind != GraphInput::Kind::User)
+            states.try_emplace(output.target, static_cast<int32_t>(states.size()));
+    return states;
+}
+
+void require_weights(const Graph &graph) {
+    for (const GraphInput &input : graph.inputs)
+        if (input.kind != GraphInput::Kind::User && input.kind != GraphInput::Kind::Fixed && !input.data)
+            throw Error(fmt::format("the value of {} is not in the archive: {}", input.name, input.missing));
+}
+
+Bindings example_sizes(const Graph &graph) {
+    Bindings bindings;
+    for (const auto &[name, symbol] : graph.symbols) bindings[name] = symbol.hint.value_or(std::max<int64_t>(symbol.least, 1));
+    return bindings;
+}
+
+void check_sizes(const Graph &graph, const Bindings &bindings) {
+    for (const auto &[name, symbol] : graph.symbols) {
+        const auto found = bindings.find(name);
+        if (found == bindings.end()) throw Error(fmt::format("no size is given for {}", name));
+        if (found->second < symbol.least || (symbol.most && found->second > *symbol.most))
+            throw Error(fmt::format("{} = {} is out of the range of the export, [{}, {}]", name, found->second, symbol.least, symbol.most ? fmt::format("{}", *symbol.most) : "infinity"));
+    }
+    for (const auto &[name, value] : bindings)
+        if (!graph.symbols.contains(name)) throw Error(fmt::format("the model has no size '{}'", name));
+}
+
+class ModelCompiler {
+public:
+    ModelCompiler(const Graph &graph, const Machine &machine, const CompileModelOptions &options)
+        : graph_(graph), machine_(machine), options_(options), kernels_(machine, options.kernels) {}
+
+    CompiledModel run() {
+        require_weights(graph_);
+        describe();
+        const std::map<int, int32_t> states = add_states();
+        std::vector<Bindings> sizes = options_.sizes;
+        if (sizes.empty()) sizes.push_back(example_sizes(graph_));
+        for (const Bindings &bindings : sizes) add_specialization(bindings, states);
+        model_.constants = pool_.take();
+        return write();
+    }
+
+private:
+    void describe() {
+        model_.major = loadable_major;
+        model_.minor = loadable_minor;
+        model_.name = options_.name.empty() ? graph_.name : options_.name;
+        model_.compiler = compiler_fingerprint();
+        model_.machine = machine_.name;
+        model_.machine_fingerprint = machine_.fingerprint();
+        model_.functional = !machine_.timed();
+        for (const ParameterEntry &entry : parameter_table()) {
+            auto parameter = std::make_unique<loadable::ParameterT>();
+            parameter->key = std::string(entry.key);
+            parameter->value = entry.get(machine_);
+            model_.parameters.push_back(std::move(parameter));
+        }
+        for (const GraphInput &input : graph_.inputs)
+            if (input.kind == GraphInput::Kind::User && input.value) {
+                if (graph_.value(input.value).kind != Value::Kind::Tensor)
+                    throw Error(fmt::format("input {} is a number; only tensors can be inputs of a compiled model", input.name));
+                model_.inputs.push_back(port_of(graph_, input.value, input.name));
+            }
+        for (const GraphOutput &output : graph_.outputs) {
+            const auto *id = std::get_if<ValueId>(&output.value);
+            if (id == nullptr || !*id || graph_.value(*id).kind != Value::Kind::Tensor) continue;
+            if (output.kind == GraphOutput::Kind::User) model_.outputs.push_back(port_of(graph_, *id, output.name));
+            else if (const GraphInput &target = graph_.inputs[static_cast<size_t>(output.target)]; target.kind == GraphInput::Kind::User)
+                model_.outputs.push_back(port_of(graph_, *id, fmt::format("{} (mutated)", target.name)));
+        }
+        for (const auto &[name, symbol] : graph_.symbols) {
+            auto made = std::make_unique<loadable::SymbolT>();
+            made->name = name;
+            made->least = symbol.least;
+            made->most = symbol.most.value_or(INT64_MAX);
+            model_.symbols.push_back(std::move(made));
+        }
+        model_.guards = graph_.guards;
+    }
+
+    std::map<int, int32_t> add_states() {
+        const std::map<int, int32_t> states = find_states(graph_);
+        model_.states.resize(states.size());
+        for (const auto &[input, state] : states) {
+            const GraphInput &from = graph_.inputs[static_cast<size_t>(input)];
+            auto made = std::make_unique<loadable::StateT>();
+            made->name = from.name;
+            made->dtype = static_cast<loadable::DType>(from.data->dtype);
+            made->sizes = from.data->sizes;
+            made->initial = pool_.add(from.name, *from.data, false);
+            model_.states[static_cast<size_t>(state)] = std::move(made);
+        }
+        return states;
+    }
+
+    void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
+        check_sizes(graph_, bindings);
+        Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
+        fold_constants(graph);
+        std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
+        require_placed(graph, placed);
+        std::vector<int> kernel_of(graph.nodes.size(), -1);
+        for (size_t n = 0; n < placed.size(); n++) {
+            if (placed[n].place != PlacedNode::Device) continue;
+            try {
+                kernel_of[n] = static_cast<int>(kernels_.add(*placed[n].op, placed[n].workload));
+            } catch (const Error &error) {
+                if (!host_kernels().contains(graph.nodes[n].target)) throw;
+                placed[n].place = PlacedNode::Host;
+                placed[n].reason = error.what();
+            }
+        }
+        if (model_.specializations.empty()) report(graph, placed);
+        auto made = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states}, machine_, pool_);
+        for (const auto &[name, value] : bindings) {
+            auto symbol = std::make_unique<loadable::SymbolValueT>();
+            symbol->name = name;
+            symbol->value = value;
+            made->symbols.push_back(std::move(symbol));
+        }
+        model_.specializations.push_back(std::move(made));
+    }
+
+    void report(const Graph &graph, const std::vector<PlacedNode> &placed) {
+        std::map<std::tuple<bool, std::string, std::string>, uint32_t> calls;
+        for (size_t n = 0; n < placed.size(); n++) {
+            const bool device = placed[n].place == PlacedNode::Device;
+            if (device || placed[n].place == PlacedNode::Host) calls[{!device, graph.nodes[n].target, device ? "" : placed[n].reason}]++;
+        }
+        for (const auto &[key, count] : calls) {
+            auto finding = std::make_unique<loadable::FindingT>();
+            finding->accelerator = !std::get<0>(key);
+            finding->target = std::get<1>(key);
+            finding->reason = std::get<2>(key);
+            finding->calls = count;
+            model_.findings.push_back(std::move(finding));
+        }
+    }
+
+    CompiledModel write() {
+        constexpr uint64_t largest = uint64_t{2'000'000'000};
+        uint64_t bytes = 0;
+        for (const auto &constant : model_.constants) bytes += constant->data.size();
+        if (bytes > largest) throw Error(fmt::format("the model's constants take {} bytes, but a loadable holds at most {}", bytes, largest));
+        flatbuffers::FlatBufferBuilder builder(bytes + (1 << 20));
+        builder.Finish(loadable::Model::Pack(builder, &model_), loadable::ModelIdentifier());
+        CompiledModel result;
+        result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+        for (auto &constant : model_.constants) constant->data.clear();
+        result.tables = std::move(model_);
+        result.kernels = kernels_.kernels();
+        return result;
+    }
+
+    const Graph &graph_;
+    const Machine &machine_;
+    const CompileModelOptions &options_;
+    KernelSet kernels_;
+    ConstantPool pool_;
+    loadable::ModelT model_;
+};
+
+}  // namespace
+
+CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options) { return ModelCompiler(graph, machine, options).run(); }
+
+}  // namespace atalla

@@ -1,0 +1,33 @@
+// From an imported graph to a loadable: places nodes, chooses kernels, plans memory, stitches, writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph_import/graph.h"
+#include "model/kernels.h"
+#include "model/placement.h"
+#include "runtime/loadable_generated.h"
+
+namespace atalla {
+
+struct CompileModelOptions {
+    PlacementOptions placement;
+    KernelOptions kernels;
+    // A specialization for each; empty: for the sizes that the model was exported with.
+    std::vector<Bindings> sizes;
+    std::string name;   // of the model; empty: the graph's
+};
+
+struct CompiledModel {
+    std::vector<uint8_t> bytes;            // the loadable
+    loadable::ModelT tables;               // the same before it was written, without the constants' bytes
+    std::vector<ChosenKernel> kernels;
+};
+
+// Error that lists all unsupported operators; for weights that the archive lacks; for sizes outside the model's ranges or
+// guards; if memory cannot hold the model; if the loadable would pass 2 GiB.
+CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options = {});
+
+}  // namespace atalla

@@ -1,0 +1,144 @@
+#include "model/placement.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "generators/registry.h"
+#include "host/kernels.h"
+#include "isa/error.h"
+#include "model/aten_call.h"
+
+namespace atalla {
+
+namespace {
+
+bool contains(const std::vector<std::string> &list, const std::string &name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+int64_t elements(const Graph &graph, ValueId id) {
+    int64_t n = 1;
+    for (int64_t size : constant_sizes(graph.type(id).sizes)) n *= size;
+    return n;
+}
+
+// Why a workload cannot stand for a node; empty if it can.
+std::string misfit(const Graph &graph, const Node &node, const PlacedNode &placed) {
+    const std::vector<TensorSpec> inputs = placed.workload->inputs(), outputs = placed.workload->outputs();
+    if (inputs.size() != placed.inputs.size() || outputs.size() != node.outputs.size()) return "its kernel takes another number of tensors";
+    for (size_t i = 0; i < inputs.size(); i++)
+        if (inputs[i].elements() != elements(graph, placed.inputs[i])) return fmt::format("its kernel takes another size of {}", inputs[i].name);
+    for (size_t i = 0; i < outputs.size(); i++)
+        if (outputs[i].elements() != elements(graph, node.outputs[i]) || !is_floating(graph.type(node.outputs[i]).dtype)) return "its result is not one of the kernel";
+    for (const std::vector<ValueId> *list : {&placed.inputs, &node.outputs})
+        for (ValueId id : *list) {
+            const DType dtype = graph.type(id).dtype;
+            if (dtype != DType::Float32 && dtype != DType::BFloat16 && dtype != DType::Float16) return fmt::format("it computes with {}", dtype_name(dtype));
+        }
+    return "";
+}
+
+bool is_assertion(const Node &node) { return node.target.starts_with("aten::_assert") || node.target.starts_with("aten::sym_constrain"); }
+
+// Sizes as numbers are constants of the graph by now.
+bool is_scalar_only(const Graph &graph, const Node &node) {
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return !id || graph.value(id).kind != Value::Kind::Tensor; });
+}
+
+PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions &options) {
+    PlacedNode placed;
+    placed.reason = std::move(reason);
+    placed.place = host_kernels().contains(node.target) || contains(options.registered, node.target) ? PlacedNode::Host : PlacedNode::Unsupported;
+    return placed;
+}
+
+PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &options) {
+    PlacedNode placed;
+    if (is_assertion(node) || is_scalar_only(graph, node)) {
+        placed.place = PlacedNode::Dropped;
+        return placed;
+    }
+    if (contains(options.on_host, node.target)) return on_host(node, "asked to run on the host", options);
+    const NodeCall call = aten_call(graph, node);
+    const Resolution found = resolve(call.call);
+    if (found.place == Resolution::View) {
+        placed = on_host(node, "a view", options);
+        if (node.outputs.size() == 1 && !call.tensors.empty() && elements(graph, node.outputs[0]) == elements(graph, call.tensors[0]) &&
+            graph.type(node.outputs[0]).dtype == graph.type(call.tensors[0]).dtype) {
+            placed.place = PlacedNode::View;
+            placed.inputs = {call.tensors[0]};
+        }
+        return placed;
+    }
+    if (found.place == Resolution::Dropped) {
+        placed.place = PlacedNode::Dropped;
+        return placed;
+    }
+    if (found.place != Resolution::Accelerator) return on_host(node, found.reason, options);
+    placed.op = found.op;
+    placed.workload = found.workload;
+    for (size_t position : found.inputs) placed.inputs.push_back(call.tensors.at(position));
+    if (const std::string wrong = misfit(graph, node, placed); !wrong.empty()) return on_host(node, wrong, options);
+    placed.place = PlacedNode::Device;
+    return placed;
+}
+
+}  // namespace
+
+std::vector<PlacedNode> place_nodes(const Graph &graph, const PlacementOptions &options) {
+    std::vector<PlacedNode> placed;
+    for (const Node &node : graph.nodes) {
+        try {
+            placed.push_back(place(graph, node, options));
+        } catch (const Error &error) {
+            placed.push_back(on_host(node, error.what(), options));
+        }
+    }
+    return placed;
+}
+
+void require_placed(const Graph &graph, const std::vector<PlacedNode> &placed) {
+    struct Finding {
+        int calls = 0;
+        std::string module, reason;
+    };
+    std::map<std::string, Finding> findings;
+    for (size_t n = 0; n < placed.size(); n++) {
+        if (placed[n].place != PlacedNode::Unsupported) continue;
+        Finding &finding = findings[graph.nodes[n].target];
+        if (finding.calls++ == 0) finding = {1, graph.nodes[n].module, placed[n].reason};
+    }
+    if (findings.empty()) return;
+    std::string list;
+    for (const auto &[target, f] : findings)
+        list += fmt::format("\n  {} ({} call{}{}): {}", target, f.calls, f.calls == 1 ? "" : "s", f.module.empty() ? "" : ", first in " + f.module, f.reason);
+    throw Error(fmt::format("neither the accelerator nor the host has {} of the model's operators; decompose them with "
+                            "run_decompositions(get_decompositions([...])), or register host kernels and name them with --host-kernel:{}",
+                            findings.size(), list));
+}
+
+void fold_constants(Graph &graph) {
+    bool changed = false;
+    for (Node &node : graph.nodes) {
+        const auto kernel = host_kernels().find(node.target);
+        if (kernel == host_kernels().end() || node.outputs.empty()) continue;
+        bool constant = true;
+        for_each_value(node, [&](ValueId id) { constant = constant && (graph.value(id).producer >= 0 ? false : graph.constant_data(id) != nullptr); });
+        std::vector<HostType> types;
+        for (ValueId id : node.outputs) {
+            constant = constant && id && graph.value(id).kind == Value::Kind::Tensor && is_constant(graph.type(id).sizes);
+            if (constant) types.push_back({graph.type(id).dtype, constant_sizes(graph.type(id).sizes)});
+        }
+        if (!constant) continue;
+        const HostCall call(node, [&](ValueId id) -> const HostTensor & { return *graph.constant_data(id); }, types);
+        std::vector<HostTensor> results = kernel->second(call);
+        const std::vector<ValueId> outputs = node.outputs;
+        node.target.clear();
+        for (size_t i = 0; i < outputs.size(); i++) graph.replace_uses(outputs[i], graph.add_constant(graph.value(outputs[i]).name, std::move(results[i])));
+        changed = true;
+    }
+    if (changed) graph.renumber();
+}
+
+}  // namespace atalla

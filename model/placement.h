@@ -1,0 +1,36 @@
+// Decides for every node of a graph where it runs: on the accelerator, on the host, or nowhere.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "generators/operator.h"
+#include "graph_import/graph.h"
+
+namespace atalla {
+
+struct PlacedNode {
+    enum Place { Device, Host, View, Dropped, Unsupported } place = Unsupported;
+    // Device: what runs, and the values that its tensors are.
+    const Operator *op = nullptr;
+    std::shared_ptr<const Workload> workload;
+    std::vector<ValueId> inputs;
+    std::string reason;   // why not on the accelerator
+};
+
+struct PlacementOptions {
+    std::vector<std::string> on_host;      // targets that the accelerator is not asked for
+    std::vector<std::string> registered;   // targets that the program will register host kernels for
+};
+
+// One for each node. Nothing throws for what is unsupported: all findings come together.
+std::vector<PlacedNode> place_nodes(const Graph &graph, const PlacementOptions &options = {});
+
+// Error that lists the unsupported operators with their calls, modules and what to do; nothing if there are none.
+void require_placed(const Graph &graph, const std::vector<PlacedNode> &placed);
+
+// Nodes whose operands are all constants are computed; their results become constants, and dead nodes go.
+void fold_constants(Graph &graph);
+
+}  // namespace atalla

@@ -1,0 +1,125 @@
+// atalla-compile: a model that torch.export.save wrote becomes a loadable.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "db/default_path.h"
+#include "graph_import/import.h"
+#include "isa/error.h"
+#include "model/compile_model.h"
+#include "runtime/describe.h"
+#include "tools/run_tool.h"
+#include "tools/tuned.h"
+
+namespace {
+
+using namespace atalla;
+
+struct Options {
+    std::filesystem::path file, output, database;
+    std::string machine = "ax01", model;
+    std::vector<std::string> sizes, on_host, host_kernels;
+    bool tune = false, json = false, quiet = false;
+    int64_t trials = default_tune_options().max_trials;
+};
+
+// "s77=1,batch=8" once for each specialization.
+Bindings parse_sizes(const std::string &text) {
+    Bindings bindings;
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
+        size_t used = 0;
+        int64_t value = 0;
+        try {
+            if (equals >= end) throw std::invalid_argument("");
+            value = std::stoll(text.substr(equals + 1, end - equals - 1), &used);
+        } catch (const std::exception &) {
+            used = 0;
+        }
+        if (used == 0 || used != end - equals - 1) throw Error(fmt::format("--sizes takes NAME=NUMBER,..., not '{}'", text));
+        bindings[text.substr(at, equals - at)] = value;
+        at = end + 1;
+    }
+    return bindings;
+}
+
+void write_file(const std::filesystem::path &file, const std::vector<uint8_t> &bytes) {
+    std::filesystem::path partial = file;
+    partial += ".partial";
+    std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
+    stream.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    stream.close();
+    std::error_code code;
+    if (stream) std::filesystem::rename(partial, file, code);
+    if (!stream || code) {
+        std::error_code ignored;
+        std::filesystem::remove(partial, ignored);
+        throw Error(fmt::format("{}: cannot be written: {}", file.string(), code ? code.message() : "is the disk full, or the folder missing?"));
+    }
+}
+
+nlohmann::ordered_json kernels_json(const CompiledModel &compiled) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const ChosenKernel &kernel : compiled.kernels)
+        list.push_back({{"kernel", kernel.routine.name}, {"schedule", kernel.from}, {"point", nlohmann::json(kernel.point)}, {"packets", kernel.routine.program.packets.size()},
+                        {"bound_cycles", kernel.bound_cycles}});
+    return list;
+}
+
+void compile(const Options &options) {
+    const Machine machine = find_machine(options.machine);
+    const ImportedModel imported = import_model(options.file, {options.model});
+    CompileModelOptions how;
+    how.name = options.file.stem().string();
+    how.placement.on_host = options.on_host;
+    how.placement.registered = options.host_kernels;
+    for (const std::string &text : options.sizes) how.sizes.push_back(parse_sizes(text));
+    const std::filesystem::path file = options.database.empty() ? default_database_path() : options.database;
+    std::optional<Database> database;
+    if (options.tune || std::filesystem::exists(file)) database.emplace(file);
+    how.kernels.database = database ? &*database : nullptr;
+    how.kernels.tune = options.tune;
+    how.kernels.how = default_tune_options();
+    how.kernels.how.max_trials = options.trials;
+    if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
+    const CompiledModel compiled = compile_model(imported.graph, machine, how);
+    write_file(options.output, compiled.bytes);
+    const std::shared_ptr<const Model> model = Model::load(options.output);   // what was written is what can be read
+    if (options.json) {
+        nlohmann::ordered_json json = describe(*model);
+        json["kernels"] = kernels_json(compiled);
+        std::cout << json.dump() << '\n';
+    } else if (!options.quiet) {
+        std::cout << describe_text(*model) << '\n';
+        for (const ChosenKernel &kernel : compiled.kernels)
+            std::cout << fmt::format("  {:<44} schedule: {:<7} {:>6} packets\n", kernel.routine.name, kernel.from, kernel.routine.program.packets.size());
+        std::cout << fmt::format("{} written, {} bytes\n", options.output.string(), compiled.bytes.size());
+    }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    CLI::App app("Compiles a model that torch.export.save wrote to one program and what the host does around it.", "atalla-compile");
+    app.footer("Examples:\n  atalla compile model.pt2 -o model.atl\n  atalla compile model.pt2 -o model.atl --machine fsim --tune\n"
+               "  atalla compile model.pt2 -o model.atl --sizes s77=1 --sizes s77=8\n\n"
+               "Kernels use the database's winners; what has none is compiled with the schedule that the draft model likes best.");
+    Options options;
+    app.add_option("FILE", options.file, "The .pt2 file")->required();
+    app.add_option("-o,--output", options.output, "The .atl file to write")->required();
+    app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
+    app.add_option("--model", options.model, "Which model, if the archive holds several");
+    app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)");
+    app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
+    app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
+    app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated");
+    app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated");
+    app.add_flag("--json", options.json, "Print a JSON object");
+    app.add_flag("--quiet", options.quiet, "Print nothing");
+    return run_tool(app, argc, argv, [&] { compile(options); });
+}

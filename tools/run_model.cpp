@@ -1,0 +1,98 @@
+#include "tools/run_model.h"
+
+#include <filesystem>
+#include <iostream>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "isa/error.h"
+#include "runtime/describe.h"
+#include "tools/model_tensors.h"
+#include "tools/run_tool.h"
+
+namespace atalla {
+
+namespace {
+
+struct Options {
+    std::filesystem::path model;
+    std::vector<std::string> inputs, outputs;
+    int repeat = 1;
+    bool profile = false, json = false, quiet = false;
+};
+
+using Ports = flatbuffers::Vector<flatbuffers::Offset<loadable::Port>>;
+
+// "name=file", or a file alone for the next port in order.
+std::vector<std::filesystem::path> files_of(const std::vector<std::string> &given, const Ports &ports, std::string_view what) {
+    std::vector<std::filesystem::path> files(ports.size());
+    std::vector<std::string> names;
+    for (const auto *port : ports) names.push_back(port->name()->str());
+    size_t next = 0;
+    for (const std::string &text : given) {
+        const size_t equals = text.find('=');
+        const auto named = std::find(names.begin(), names.end(), text.substr(0, equals));
+        size_t at = next;
+        if (equals != std::string::npos) {
+            if (named == names.end()) throw Error(fmt::format("the model has no {} '{}'; it has {}", what, text.substr(0, equals), fmt::join(names, ", ")));
+            at = static_cast<size_t>(named - names.begin());
+        } else {
+            next++;
+        }
+        if (at >= files.size()) throw Error(fmt::format("{} {}s are given, but the model has {}: {}", given.size(), what, files.size(), fmt::join(names, ", ")));
+        files[at] = equals == std::string::npos ? text : text.substr(equals + 1);
+    }
+    return files;
+}
+
+std::string profile_text(const Context &context) {
+    std::string text = fmt::format("{:<60} {:<12} {:>12} {:>10}\n", "step", "on", "cycles", "seconds");
+    for (const StepProfile &step : context.profile())
+        text += fmt::format("{:<60} {:<12} {:>12} {:>10.4f}\n", step.device ? step.node : fmt::format("{} ({})", step.node, step.target),
+                            step.device ? "accelerator" : "host", step.device ? fmt::format("{}", step.cycles) : "", step.seconds);
+    return text;
+}
+
+void run(const Options &options) {
+    const std::shared_ptr<const Model> model = Model::load(options.model);
+    Context context(model);
+    const std::vector<std::filesystem::path> inputs = files_of(options.inputs, *model->table().inputs(), "input"), outputs = files_of(options.outputs, *model->table().outputs(), "output");
+    for (size_t i = 0; i < inputs.size(); i++) {
+        if (inputs[i].empty()) throw Error(fmt::format("input '{}' is missing: --input {0}=FILE.npy", model->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
+        context.set_input(i, read_model_tensor(inputs[i]));
+    }
+    for (int i = 0; i < options.repeat; i++) context.run();
+    for (size_t i = 0; i < outputs.size(); i++)
+        if (!outputs[i].empty()) write_model_tensor(outputs[i], context.output(i));
+    if (options.json) {
+        std::cout << describe_run(context).dump() << '\n';
+        return;
+    }
+    if (options.quiet) return;
+    if (options.profile) std::cout << profile_text(context);
+    const ContextCounters &c = context.counters();
+    std::cout << fmt::format("{} on {}: {} cycles, {} packets in {} segments; {} host calls\n", model->table().name()->str(), model->machine().name, c.last.cycles, c.last.packets,
+                             c.device_calls, c.host_calls);
+}
+
+}  // namespace
+
+bool means_model(int argc, char **argv) { return argc > 1 && std::string_view(argv[1]).ends_with(".atl"); }
+
+int run_model(int argc, char **argv) {
+    CLI::App app("Runs a compiled model on .npy files.", "atalla-run");
+    app.footer("Example:\n  atalla run model.atl --input x.npy -o y.npy --profile");
+    Options options;
+    app.add_option("MODEL", options.model, "The .atl file")->required();
+    app.add_option("--input", options.inputs, "FILE.npy for the next input, or NAME=FILE.npy; may be repeated");
+    app.add_option("-o,--output", options.outputs, "FILE.npy for the next output, or NAME=FILE.npy; may be repeated");
+    app.add_option("--repeat", options.repeat, "Calls, one after the other: a model with states goes on from each")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_flag("--profile", options.profile, "Print every step with its cycles and time");
+    app.add_flag("--json", options.json, "Print counters and steps as a JSON object");
+    app.add_flag("--quiet", options.quiet, "Print nothing");
+    return run_tool(app, argc, argv, [&] { run(options); });
+}
+
+}  // namespace atalla
