@@ -65,7 +65,7 @@ PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &o
     if (found.place == Resolution::View) {
         placed = on_host(node, "a view", options);
         if (node.outputs.size() == 1 && !call.tensors.empty() && elements(graph, node.outputs[0]) == elements(graph, call.tensors[0]) &&
-            graph.type(node.outputs[0]).dtype == graph.type(call.tensors[0]).dtype) {
+            is_floating(graph.type(node.outputs[0]).dtype) && is_floating(graph.type(call.tensors[0]).dtype)) {
             placed.place = PlacedNode::View;
             placed.inputs = {call.tensors[0]};
         }

@@ -9,6 +9,7 @@
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "tools/npy.h"
+#include "tools/run_model.h"
 #include "tools/run_tool.h"
 #include "tools/tuned.h"
 #include "tools/workload_options.h"
@@ -100,8 +101,10 @@ void run(const Options &options, const atalla::WorkloadOptions &what) {
 }  // namespace
 
 int main(int argc, char **argv) {
+    if (atalla::means_model(argc, argv)) return atalla::run_model(argc, argv);
     CLI::App app("Runs an operator's stored winner on .npy files, tuning first if there is none.", "atalla-run");
-    app.footer("Examples:\n  atalla-run --op gemm --a A.npy --b B.npy --relu -o C.npy\n  atalla-run --op gelu X.npy -o Y.npy\n\n"
+    app.footer("Examples:\n  atalla-run --op gemm --a A.npy --b B.npy --relu -o C.npy\n  atalla-run --op gelu X.npy -o Y.npy\n"
+               "  atalla-run model.atl --input x.npy -o y.npy   (a compiled model: atalla-run model.atl --help)\n\n"
                "Tensors are bf16 (<V2 of ml_dtypes, or <u2 patterns) or floats, which are rounded to bf16.");
     Options options;
     const atalla::WorkloadOptions what(app, false);

@@ -60,7 +60,7 @@ void run(const Options &options) {
     Context context(model);
     const std::vector<std::filesystem::path> inputs = files_of(options.inputs, *model->table().inputs(), "input"), outputs = files_of(options.outputs, *model->table().outputs(), "output");
     for (size_t i = 0; i < inputs.size(); i++) {
-        if (inputs[i].empty()) throw Error(fmt::format("input '{}' is missing: --input {0}=FILE.npy", model->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
+        if (inputs[i].empty()) throw Error(fmt::format("input '{0}' is missing: --input {0}=FILE.npy", model->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
         context.set_input(i, read_model_tensor(inputs[i]));
     }
     for (int i = 0; i < options.repeat; i++) context.run();
