@@ -1,0 +1,2 @@
+class AtallaError(RuntimeError):
+    """What the compiler or the runtime refuses, in one sentence."""

@@ -1,0 +1,230 @@
+"""Compiled models: from an exported program or a file, called like the module they came from."""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+
+from . import _library, _places, _tensors
+from ._errors import AtallaError
+from ._library import check, library
+
+
+class _Loaded:
+    """A loadable in memory. One context a thread."""
+
+    def __init__(self, file):
+        self.file = pathlib.Path(file)
+        handle = ctypes.c_void_p()
+        check(library().atalla_model_load(os.fsencode(self.file), ctypes.byref(handle)))
+        self.handle, self.local = handle, threading.local()
+        self.description = json.loads(library().atalla_model_json(handle))
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            library().atalla_model_release(self.handle)
+
+    def context(self):
+        if not hasattr(self.local, "context"):
+            self.local.context = _Context(self)
+        return self.local.context
+
+
+class _Context:
+    def __init__(self, loaded):
+        handle = ctypes.c_void_p()
+        check(library().atalla_context_create(loaded.handle, 0, ctypes.byref(handle)))
+        self.handle, self.outputs = handle, len(loaded.description["outputs"])
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            library().atalla_context_release(self.handle)
+
+    def run(self, arrays, like_torch):
+        for index, array in enumerate(arrays):
+            check(library().atalla_set_input(self.handle, index, ctypes.byref(_tensors.describe(array))))
+        check(library().atalla_run(self.handle))
+        results = []
+        for index in range(self.outputs):
+            view = _library.Tensor()
+            check(library().atalla_get_output(self.handle, index, ctypes.byref(view)))
+            result = _tensors.empty(view, like_torch)
+            check(library().atalla_copy_output(self.handle, index, ctypes.byref(_tensors.describe(result))))
+            results.append(result)
+        return results
+
+    def counters(self):
+        counters = _library.Counters()
+        check(library().atalla_get_counters(self.handle, ctypes.byref(counters)))
+        return {name: getattr(counters, name) for name, _ in counters._fields_}
+
+    def profile(self):
+        return json.loads(library().atalla_profile_json(self.handle))
+
+
+class CompiledModel:
+    """A model for the accelerator. Call it like the module it was made from; a loaded one takes its inputs in order or by name.
+
+    Results are torch tensors if an input is one, else NumPy arrays. Threads may share it: each has its own states.
+    """
+
+    def __init__(self, file, signature=None):
+        self._loaded = _Loaded(file)
+        self._signature = signature
+
+    @property
+    def inputs(self):
+        """Name, dtype and sizes of each input; a size that may differ is an expression."""
+        return self._loaded.description["inputs"]
+
+    @property
+    def outputs(self):
+        return self._loaded.description["outputs"]
+
+    def __call__(self, *args, **kwargs):
+        values = self._signature.flatten(args, kwargs) if self._signature else self._by_name(args, kwargs)
+        arrays = [_tensors.as_array(value) for value in values]
+        if len(arrays) != len(self.inputs):
+            raise TypeError(f"{len(arrays)} tensors are given, but the model takes {len(self.inputs)}: {', '.join(i['name'] for i in self.inputs)}")
+        results = self._loaded.context().run(arrays, any(_tensors.is_torch(value) for value in values))
+        results = self._write_back(results, values)
+        if self._signature:
+            return self._signature.unflatten(results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _by_name(self, args, kwargs):
+        names = [port["name"] for port in self.inputs]
+        values = dict(zip(names, args))
+        for name, value in kwargs.items():
+            if name not in names:
+                raise TypeError(f"the model has no input '{name}'; it has {', '.join(names)}")
+            values[name] = value
+        if len(args) > len(names) or len(values) < len(names):
+            missing = [name for name in names if name not in values]
+            raise TypeError(f"{len(args) + len(kwargs)} tensors are given, but the model takes {len(names)}" +
+                            (f"; missing: {', '.join(missing)}" if missing else ""))
+        return [values[name] for name in names]
+
+    def _write_back(self, results, values):
+        """Inputs that the model mutates get their new values, as PyTorch's own call does it."""
+        kept = []
+        by_name = dict(zip((port["name"] for port in self.inputs), values))
+        for port, result in zip(self.outputs, results):
+            if not port["name"].endswith(" (mutated)"):
+                kept.append(result)
+            else:
+                target = by_name[port["name"].removesuffix(" (mutated)")]
+                target.copy_(result) if _tensors.is_torch(target) else target.__setitem__(..., result)
+        return kept
+
+    def report(self):
+        """What the model is made of: operators with who runs them and why, memory, code, steps."""
+        return self._loaded.description
+
+    def profile(self):
+        """Counters and steps of this thread's last call."""
+        return self._loaded.context().profile()
+
+    def counters(self):
+        """Cycles, packets and transfers of this thread's last call; `programs_loaded` stays 1 over calls."""
+        return self._loaded.context().counters()
+
+    def reset_states(self):
+        """Buffers that keep their value between calls (a cache) get their first value again, for this thread."""
+        check(library().atalla_reset_states(self._loaded.context().handle))
+
+    def save(self, file):
+        """Writes the loadable, which `atalla run` and the C interface take as well."""
+        shutil.copyfile(self._loaded.file, file)
+
+
+class _Signature:
+    """How a caller's arguments become the model's tensors, and its results what the module returned."""
+
+    def __init__(self, exported):
+        from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+        self._in_spec, self._out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
+        signature = exported.graph_signature
+        inputs = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
+        self._is_tensor = [not isinstance(arg, ConstantArgument) for arg in inputs]
+        outputs = [spec.arg for spec in signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+        self._constants = [(isinstance(arg, ConstantArgument), getattr(arg, "value", None)) for arg in outputs]
+
+    def flatten(self, args, kwargs):
+        from torch.export._tree_utils import reorder_kwargs
+        from torch.utils._pytree import tree_flatten
+        if kwargs:
+            kwargs = reorder_kwargs(kwargs, self._in_spec)
+        leaves, spec = tree_flatten((args, kwargs))
+        if len(leaves) != len(self._is_tensor):
+            raise TypeError(f"the arguments hold {len(leaves)} values, but the model was exported with {len(self._is_tensor)}")
+        return [leaf for leaf, is_tensor in zip(leaves, self._is_tensor) if is_tensor]
+
+    def unflatten(self, results):
+        from torch.utils._pytree import tree_unflatten
+        left = iter(results)
+        return tree_unflatten([value if constant else next(left) for constant, value in self._constants], self._out_spec)
+
+
+def load(file):
+    """A compiled model from a .atl file."""
+    return CompiledModel(file)
+
+
+def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, tune=False, trials=None, sizes=None, on_host=()):
+    """Compiles an ExportedProgram, a .pt2 file, or a module with example `args` and `kwargs`.
+
+    machine: a machine's name or file. database: of tuned kernels (default: $ATALLA_DB or the user's). tune: tune kernels that have
+    no winner, with `trials` trials each. sizes: values of symbolic sizes, a dict or one for each specialization (default: those of
+    the example). on_host: operators that are to run on the host, "aten::softmax.int".
+    """
+    signature = None
+    with tempfile.TemporaryDirectory(prefix="atalla-") as folder:
+        if isinstance(exported, (str, os.PathLike)):
+            archive = pathlib.Path(exported)
+        else:
+            import torch
+            with torch.no_grad():
+                if isinstance(exported, torch.nn.Module):
+                    exported = torch.export.export(exported, tuple(args or ()), kwargs=kwargs, strict=False)
+                signature = _Signature(exported)
+                archive = pathlib.Path(folder) / "model.pt2"
+                torch.export.save(exported.run_decompositions({}), archive)
+        target = tempfile.NamedTemporaryFile(prefix="atalla-", suffix=".atl", delete=False)
+        target.close()
+        command = [_places.program("atalla-compile"), archive, "-o", target.name, "--machine", machine, "--quiet"]
+        if database is not None:
+            command += ["--db", database]
+        if tune:
+            command += ["--tune"] + (["--trials", str(trials)] if trials else [])
+        for one in [sizes] if isinstance(sizes, dict) else sizes or []:
+            command += ["--sizes", ",".join(f"{name}={value}" for name, value in one.items())]
+        for target_name in on_host:
+            command += ["--on-host", target_name]
+        try:
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            if done.returncode != 0:
+                raise AtallaError(done.stderr.strip().removeprefix("atalla-compile: "))
+            compiled = CompiledModel(target.name, signature)
+        except BaseException:
+            os.unlink(target.name)
+            raise
+        compiled._temporary = _Temporary(target.name)
+        return compiled
+
+
+class _Temporary:
+    """A file that goes with its owner."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __del__(self):
+        try:
+            os.unlink(self.file)
+        except OSError:
+            pass
