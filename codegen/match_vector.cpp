@@ -349,9 +349,9 @@ Value Matcher::comparison(const Expr &e) {
 }
 
 Value Matcher::evaluate_select(const Select *select) {
-    // The inverse of a condition by exchanging the values.
+    // The inverse of a condition by exchanging the values, except that there is a compare for unequal.
     Expr condition = without_strict(select->condition), on = select->true_value, off = select->false_value;
-    if (const auto *op = condition.as<Not>()) {
+    if (const auto *op = condition.as<Not>(); op != nullptr && without_strict(op->a).as<EQ>() == nullptr) {
         condition = op->a;
         std::swap(on, off);
     } else if (const auto *le = condition.as<LE>()) {

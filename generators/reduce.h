@@ -1,0 +1,48 @@
+// Reductions of a tensor over some of its axes.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "generators/kernel_definition.h"
+#include "generators/kernel_run.h"
+#include "generators/operator.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+enum class Reduction { Sum, Mean, Amax, Amin, Var };
+
+// Neighbouring axes that are both kept or both reduced are one. With the innermost first, a tensor is
+//   along lanes:  [length, reduced] [kept] [other, reduced] [outer, kept]
+//   otherwise:    [lanes, kept] [length, reduced] [kept] [other, reduced] [outer, kept]
+struct ReduceShape {
+    Reduction kind = Reduction::Sum;
+    bool along_lanes = true;
+    int64_t lanes = 1, length = 1, kept = 1, other = 1, outer = 1;
+    double divisor = 1;   // of the sum: Mean, Var
+
+    int64_t vectors() const { return ((along_lanes ? length : lanes) + 31) / 32; }
+    int64_t count() const { return length * other; }          // elements that make a result
+    int64_t results() const { return lanes * kept * outer; }
+    bool extremum() const { return kind == Reduction::Amax || kind == Reduction::Amin; }
+};
+
+// Of a tensor (outermost extent first) and, for each axis, whether it is reduced. Error if the axes alternate more often than
+// the form above has room for.
+ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
+
+// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, vectors of a
+// result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code.
+Space reduce_space(const ReduceShape &shape, const Machine &machine);
+KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
+
+// Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32. Sums across lanes: bf16, eight elements apart side
+// by side, then these. NaN spread to their result, as in PyTorch.
+Reference reduce_reference(const ReduceShape &shape, const TensorData &input);
+double reduce_tolerance_ulps(const ReduceShape &shape);
+
+}  // namespace atalla

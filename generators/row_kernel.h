@@ -1,0 +1,86 @@
+// What kernels that work along the rows of a matrix share: rows in the pads, blocks of them, sums through the array.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+#include "generators/kernel_definition.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+// A matrix of `rows` rows of `length` elements, dense.
+struct RowShape {
+    int64_t rows = 0, length = 0;
+    int64_t vectors() const { return (length + 31) / 32; }
+};
+
+// A step of the computation for one row: a loop over the vectors of the row, some of them in straight-line code.
+//
+// Parameters of a point: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`,
+// vectors of a row in straight-line code.
+class RowKernel {
+public:
+    RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name);
+
+    Halide::Var n{"n"}, m{"m"};
+    int length() const { return length_; }
+    int vectors() const { return vectors_; }
+    int padded() const { return 32 * vectors_; }
+    // Are all vectors of a row in straight-line code, so that what is made of them can stay in registers?
+    bool unrolled() const { return vector_unroll_ >= vectors_; }
+
+    // The rows of a tensor, in the pads; `beyond` stands behind the last element of each.
+    Halide::Func rows_of(const std::string &name, std::optional<float> beyond = {});
+    // One row for all, such as a bias: stays in the pads.
+    Halide::Func row_of(const std::string &name);
+
+    // An element-wise step, in registers where the rows are unrolled, else in the pads.
+    void each(Halide::Func step);
+    // Something of a row: one value, or 32 lanes of them.
+    void single(Halide::Func step);
+    void lanes_of(Halide::Func step, Halide::Var lane);
+
+    // The sum of a row of bf16 values in float32: 32 at a time through the array, rounded to bf16, these in float32.
+    Halide::Func sum(const std::string &name, Halide::Func values);
+    // The largest of a row (NaN are passed over), the smallest.
+    Halide::Func largest(const std::string &name, Halide::Func values);
+
+    // The kernel that stores `result`, a step that is in the pads.
+    KernelDefinition finish(Halide::Func result);
+
+private:
+    struct Sum {
+        Halide::Func part, block, total;
+        Halide::Var lane;
+        Halide::RDom depth, blocks;
+    };
+    struct Extremum {
+        Halide::Func lanes, value;
+        Halide::Var lane;
+        Halide::RDom rest, all;
+    };
+    struct Input {
+        Halide::ImageParam param;
+        Halide::Func rows;
+        bool one_row = false;
+    };
+
+    const Machine &machine_;
+    int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
+    Halide::Func out_;
+    Halide::Func ones_{"ones"};
+    Halide::Var k_{"k"}, w_{"w"};
+    std::vector<Input> inputs_;
+    std::vector<Halide::Func> each_, single_;
+    std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;
+    std::vector<Sum> sums_;
+    std::vector<Extremum> extrema_;
+};
+
+}  // namespace atalla
