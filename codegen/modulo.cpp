@@ -84,7 +84,31 @@ private:
             graph.cycle[i] = cycle;
         }
         shorten_lifetimes(graph, table, order, interval);
-        return true;
+        return enough_masks(graph, interval);
+    }
+
+    // Are at most as many masks under way at a time as there are registers?
+    bool enough_masks(const ScheduleGraph &graph, int interval) const {
+        std::map<int32_t, std::pair<int, int>> lives;   // first and last cycle
+        const auto touch = [&](Reg r, int cycle) {
+            if (!r.defined() || r.id <= all_lanes.id || kernel_.cls(r) != RegisterClass::Mask) return;
+            const auto [it, inserted] = lives.try_emplace(r.id, cycle, cycle);
+            it->second = {std::min(it->second.first, cycle), std::max(it->second.second, cycle)};
+        };
+        std::map<int32_t, bool> made;
+        for (size_t i = 0; i < graph.ops.size(); i++) {
+            touch(graph.ops[i].dst, graph.cycle[i]);
+            if (graph.ops[i].dst.defined()) made[graph.ops[i].dst.id] = true;
+            for (Reg r : reads_of(graph.ops[i])) touch(r, graph.cycle[i]);
+        }
+        std::vector<int> live(interval, 0);
+        int throughout = 0;
+        for (const auto &[r, life] : lives) {
+            if (!made.count(r)) throughout++;
+            else
+                for (int cycle = life.first; cycle < life.second; cycle++) live[cycle % interval]++;
+        }
+        return throughout + *std::max_element(live.begin(), live.end()) <= static_cast<int>(machine_.regs.mask) - 1;
     }
 
     // The lane unit that the loop keeps busy in every cycle, if one does.

@@ -1,5 +1,7 @@
 // Packets: list scheduling of straight-line blocks, modulo scheduling of innermost loops (modulo.cpp), the ends of blocks.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "codegen/delays.h"
 #include "codegen/modulo.h"
@@ -9,6 +11,57 @@
 namespace atalla::codegen {
 
 namespace {
+
+// The mask registers, of which there are few: a compare waits until one is free. Half of them are for those whose readers wait
+// for nothing else, so that there is always one that can go on.
+class MaskBudget {
+public:
+    MaskBudget(const Kernel &kernel, const ScheduleGraph &graph) : kernel_(kernel), graph_(graph), free_(static_cast<int>(kernel.machine->regs.mask) - 1) {
+        const std::vector<Op> &ops = graph.ops;
+        std::set<Reg> made;
+        for (const Op &op : ops)
+            if (is_mask(op.dst)) made.insert(op.dst);
+        std::set<Reg> outer;
+        for (const Op &op : ops)
+            for (Reg r : reads_of(op)) {
+                if (!is_mask(r)) continue;
+                readers_[r]++;
+                if (!made.count(r)) outer.insert(r);
+            }
+        for (Reg r : outer) readers_.erase(r);
+        free_ -= static_cast<int>(outer.size());
+    }
+    bool fits(int i) const {
+        const Op &op = graph_.ops[i];
+        const int live = static_cast<int>(live_.size());
+        return !is_mask(op.dst) || live_.count(op.dst) || live < free_ / 2 || (live < free_ && readers_wait_for(i));
+    }
+    void take(int i) {
+        const Op &op = graph_.ops[i];
+        if (is_mask(op.dst) && readers_.count(op.dst)) live_.insert(op.dst);
+        for (Reg r : reads_of(op))
+            if (const auto found = readers_.find(r); found != readers_.end() && --found->second == 0) live_.erase(r);
+    }
+
+private:
+    // Has all else that the readers of operation i need been scheduled?
+    bool readers_wait_for(int i) const {
+        for (int out : graph_.out[i])
+            for (int in : graph_.in[graph_.edges[out].to])
+                if (graph_.edges[in].from != i && graph_.edges[in].distance == 0 && graph_.cycle[graph_.edges[in].from] < 0) return false;
+        return true;
+    }
+    bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Mask; }
+
+    const Kernel &kernel_;
+    const ScheduleGraph &graph_;
+    int free_;
+    std::map<Reg, int> readers_;   // still to come, of masks made here
+    std::set<Reg> live_;
+};
+
+// A schedule that waits this long for a mask register never gets one.
+constexpr int most_idle = 256;
 
 class Packer {
 public:
@@ -65,19 +118,23 @@ private:
         for (size_t i = 0; i < n; i++)
             if (missing[i] == 0) ready.push_back(static_cast<int>(i));
         size_t done = 0;
+        MaskBudget masks(kernel_, graph);
+        int idle = 0;   // cycles in which nothing was scheduled
         for (int cycle = 0; done < n;) {
+            const size_t before = done;
             std::sort(ready.begin(), ready.end(), [&](int a, int b) { return graph.height[a] != graph.height[b] ? graph.height[a] > graph.height[b] : a < b; });
             bool again = true;
             while (again) {
                 again = false;
                 for (size_t r = 0; r < ready.size(); r++) {
                     const int i = ready[r];
-                    if (earliest[i] > cycle) continue;
+                    if (earliest[i] > cycle || (idle < most_idle && !masks.fits(i))) continue;
                     if (!is_marker(graph.ops[i])) {
                         if (!table.fits(graph.ops[i], cycle)) continue;
                         table.take(graph.ops[i], cycle);
                     }
                     graph.cycle[i] = cycle;
+                    masks.take(i);
                     done++;
                     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(r));
                     for (int e : graph.out[i]) {
@@ -90,6 +147,7 @@ private:
                 }
             }
             cycle++;
+            idle = done == before ? idle + 1 : 0;
         }
     }
 

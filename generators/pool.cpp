@@ -1,0 +1,201 @@
+#include "generators/pool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "generators/vocabulary.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+constexpr int lanes = 32;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond it.
+int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad) {
+    const int64_t first = axis.first(at), end = std::min(first + axis.kernel, axis.size + axis.padding);
+    return count_include_pad ? end - first : std::min(end, axis.size) - std::max<int64_t>(first, 0);
+}
+bool uniform(const PoolAxis &axis, bool count_include_pad) {
+    for (int64_t at = 0; at < axis.results; at++)
+        if (counted(axis, at, count_include_pad) != axis.kernel) return false;
+    return true;
+}
+int64_t adaptive_first(const PoolAxis &axis, int64_t at) { return at * axis.size / axis.results; }
+int64_t adaptive_end(const PoolAxis &axis, int64_t at) { return ((at + 1) * axis.size + axis.results - 1) / axis.results; }
+
+int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
+
+class PoolKernel {
+public:
+    PoolKernel(const PoolShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape), machine_(machine), tile_x_(static_cast<int>(std::min(point["tile_x"], shape.x.results))),
+          tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))), vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
+          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)) {}
+
+    KernelDefinition run() {
+        ImageParam image = tensor("X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images});
+        if (shape_.kind == Pooling::AdaptiveAverage) adaptive(image);
+        else windows(image);
+        in_pads({pixels_, result_});
+        whole_loops(out_);
+        fix_shape(out_.output_buffer(), {shape_.channels, shape_.x.results, shape_.y.results, shape_.images});
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out_);
+        kernel.arguments = {image};
+        kernel.inputs = {{"X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images}}};
+        kernel.outputs = {{"Y", {shape_.channels, shape_.x.results, shape_.y.results, shape_.images}}};
+        return kernel;
+    }
+
+private:
+    // Does any window reach beyond the image?
+    static bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
+
+    void windows(const ImageParam &image) {
+        const PoolAxis &ax = shape_.x, &ay = shape_.y;
+        const bool filled = reaches_out(ax) || reaches_out(ay), narrow = channels_ % lanes != 0;
+        const float beyond = shape_.kind == Pooling::Max ? -infinity : -0.0f;
+        const int width = static_cast<int>(ax.size), height = static_cast<int>(ay.size);
+        const auto shifted = [](Var v, const PoolAxis &axis) { return v - static_cast<int>(axis.padding); };
+        const Expr px = shifted(x, ax), py = shifted(y, ay);
+        if (filled) {
+            pixels_(c, x, y, i) = bf16(beyond);
+            pixels_(c, x, y, i) = select(c < channels_ && px >= 0 && px < width && py >= 0 && py < height,
+                                         image(narrow ? min(c, channels_ - 1) : Expr(c), clamp(px, 0, width - 1), clamp(py, 0, height - 1), i), undef<BFloat>());
+        } else if (narrow) {
+            pixels_(c, x, y, i) = select(c < channels_, image(min(c, channels_ - 1), x, y, i), undef<BFloat>());
+        } else {
+            pixels_(c, x, y, i) = image(c, x, y, i);
+        }
+        const int sx = static_cast<int>(ax.stride), sy = static_cast<int>(ay.stride);
+        const RDom taps(0, static_cast<int>(ax.kernel), 0, static_cast<int>(ay.kernel), "taps");
+        Func window("window");
+        const Expr element = pixels_(c, x * sx + taps.x, y * sy + taps.y, i);
+        Expr value;
+        if (shape_.kind == Pooling::Max) {
+            window(c, x, y, i) = bf16(-infinity);
+            const Expr largest = strict_float(max(element, window(c, x, y, i)));
+            window(c, x, y, i) = select(strict_float(element != element), element, largest);
+            value = window(c, x, y, i);
+        } else {
+            window(c, x, y, i) = bf16(-0.0f);
+            window(c, x, y, i) = strict_float(window(c, x, y, i) + element);
+            value = averaged(window(c, x, y, i));
+        }
+        result_(c, x, y, i) = value;
+        schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results));
+        pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_));
+        if (filled) pixels_.vectorize(c, lanes);
+        window.compute_at(result_, inner_).vectorize(c, lanes);
+        constexpr int64_t most_taps = 64;
+        if (ax.kernel * ay.kernel <= most_taps) window.update().unroll(taps.x).unroll(taps.y);
+        window.update().vectorize(c, lanes);
+        in_registers({window});
+    }
+
+    // The sum by the number of elements that count.
+    Expr averaged(const Expr &sum) {
+        const PoolAxis &ax = shape_.x, &ay = shape_.y;
+        const auto constant = [](double factor) { return bf16(static_cast<float>(factor)); };
+        if (shape_.divisor != 0) return strict_float(sum * constant(1 / shape_.divisor));
+        const bool even_x = uniform(ax, shape_.count_include_pad), even_y = uniform(ay, shape_.count_include_pad);
+        if (even_x && even_y) return strict_float(sum * constant(1 / static_cast<double>(ax.kernel * ay.kernel)));
+        Expr value = sum;
+        for (const bool along_x : {true, false}) {
+            const PoolAxis &axis = along_x ? ax : ay;
+            if (along_x ? even_x : even_y) {
+                value = strict_float(value * constant(1 / static_cast<double>(axis.kernel)));
+                continue;
+            }
+            // A row of the pads for each result.
+            Func &share = along_x ? share_x_ : share_y_;
+            share = Func(along_x ? "share_x" : "share_y");
+            share(l, x) = constant(1 / static_cast<double>(axis.kernel));
+            for (int64_t at = 0; at < axis.results; at++)
+                if (const int64_t count = counted(axis, at, shape_.count_include_pad); count != axis.kernel)
+                    share(l, static_cast<int>(at)) = constant(1 / static_cast<double>(count));
+            share.compute_root().bound(l, 0, lanes).vectorize(l, lanes).bound(x, 0, static_cast<int>(axis.results));
+            for (int u = 0; u < share.num_update_definitions(); u++) share.update(u).vectorize(l, lanes);
+            in_pads({share});
+            value = strict_float(value * share(c % lanes, along_x ? x : y));
+        }
+        return value;
+    }
+
+    // Sums along x, then along y; the windows differ from result to result.
+    void adaptive(const ImageParam &image) {
+        const PoolAxis &ax = shape_.x, &ay = shape_.y;
+        pixels_(c, x, y, i) = channels_ % lanes == 0 ? Expr(image(c, x, y, i)) : select(c < channels_, image(min(c, channels_ - 1), x, y, i), undef<BFloat>());
+        const auto widest = [](const PoolAxis &axis) {
+            int64_t most = 1;
+            for (int64_t at = 0; at < axis.results; at++) most = std::max(most, adaptive_end(axis, at) - adaptive_first(axis, at));
+            return static_cast<int>(most);
+        };
+        const auto first = [](Var at, const PoolAxis &axis) { return at * static_cast<int>(axis.size) / static_cast<int>(axis.results); };
+        const auto count = [&](Var at, const PoolAxis &axis) {
+            const int size = static_cast<int>(axis.size), results = static_cast<int>(axis.results);
+            return ((at + 1) * size + results - 1) / results - at * size / results;
+        };
+        static_cast<void>(widest);
+        static_cast<void>(first);
+        static_cast<void>(count);
+        throw Error("adaptive: not here yet");
+    }
+
+    void schedule_output(bool fills_differ) {
+        // Where what surrounds a tile differs from tile to tile, each has its own code.
+        const Var xo(fills_differ ? "xo_unroll" : "xo"), xi("xi"), yo(fills_differ ? "yo_unroll" : "yo"), yi("yi"), co("co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
+        const int block = lanes * vectors_, blocks = (channels_ + block - 1) / block;
+        const int columns = static_cast<int>(shape_.x.results), rows = static_cast<int>(shape_.y.results), images = static_cast<int>(shape_.images);
+        out_(c, x, y, i) = result_(c, x, y, i);
+        out_.bound(c, 0, channels_).bound(x, 0, columns).bound(y, 0, rows).bound(i, 0, images);
+        const bool whole = channels_ % lanes == 0 || blocks == 1;
+        out_.split(c, co, ci, blocks == 1 ? channels_ : block, whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
+            .split(x, xo, xi, tile_x_, TailStrategy::ShiftInwards).split(y, yo, yi, tile_y_, TailStrategy::ShiftInwards).reorder(ci, xi, yi, xo, yo, co, i);
+        const bool ring = machine_.timed() && !fills_differ && (blocks > 1 || images > 1 || tile_x_ < columns || tile_y_ < rows);
+        for (Func f : {pixels_, result_}) {
+            f.compute_at(out_, xo).bound_extent(c, block);
+            if (ring) f.hoist_storage_root().ring_buffer(2);
+        }
+        result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).reorder(cl, cv, x, y).vectorize(cl);
+        inner_ = cv;
+        if (unroll_ > 1) result_.split(x, x, xu, unroll_).reorder(cl, cv, xu, x, y);
+    }
+
+    const PoolShape &shape_;
+    const Machine &machine_;
+    int tile_x_, tile_y_, vectors_, unroll_, channels_;
+    Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"};
+    Var inner_{"cv"};
+    Func pixels_{"pixels"}, result_{"result"}, out_{"Y"}, share_x_, share_y_;
+};
+
+}  // namespace
+
+PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode) {
+    if (kernel < 1) throw Error(fmt::format("{}: kernel size should be greater than zero, but got {}", op, kernel));
+    if (stride < 1) throw Error(fmt::format("{}: stride should be greater than zero, but got {}", op, stride));
+    if (padding < 0 || padding > kernel / 2)
+        throw Error(fmt::format("{}: padding should be at least 0 and at most half of the kernel size, but got padding {} and kernel size {}", op, padding, kernel));
+    PoolAxis axis{size, 0, kernel, stride, padding};
+    const int64_t room = size + 2 * padding - kernel;
+    if (room < 0 && !(ceil_mode && room + stride - 1 >= 0))
+        throw Error(fmt::format("{}: kernel size {} is larger than the padded input of {} + 2 * {}", op, kernel, size, padding));
+    axis.results = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+    // A window that would begin behind the image and the padding before it is left out.
+    if (ceil_mode && (axis.results - 1) * stride >= size + padding) axis.results--;
+    return axis;
+}
+
+KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PoolKernel(shape, machine, point).run(); }
+
+}  // namespace atalla

@@ -1,0 +1,44 @@
+// Pooling over images whose channels are innermost.
+#pragma once
+
+#include <string>
+
+#include "generators/kernel_definition.h"
+#include "generators/kernel_run.h"
+#include "generators/operator.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+enum class Pooling { Max, Average, AdaptiveAverage };
+
+// One axis of the windows. Outside the image Max sees -infinity and Average zeros.
+struct PoolAxis {
+    int64_t size = 1, results = 1;
+    int64_t kernel = 1, stride = 1, padding = 0;   // not AdaptiveAverage
+    int64_t first(int64_t at) const { return at * stride - padding; }
+};
+
+struct PoolShape {
+    Pooling kind = Pooling::Max;
+    int64_t images = 1, channels = 1;
+    PoolAxis x, y;
+    bool count_include_pad = true;
+    double divisor = 0;   // divisor_override, 0: the elements of the window
+
+    int64_t vectors() const { return (channels + 31) / 32; }
+};
+
+// The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
+PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
+
+// Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
+Space pool_space(const PoolShape &shape, const Machine &machine);
+KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+
+Reference pool_reference(const PoolShape &shape, const TensorData &input);
+double pool_tolerance_ulps(const PoolShape &shape);
+
+}  // namespace atalla
