@@ -29,9 +29,6 @@ bool uniform(const PoolAxis &axis, bool count_include_pad) {
         if (counted(axis, at, count_include_pad) != axis.kernel) return false;
     return true;
 }
-int64_t adaptive_first(const PoolAxis &axis, int64_t at) { return at * axis.size / axis.results; }
-int64_t adaptive_end(const PoolAxis &axis, int64_t at) { return ((at + 1) * axis.size + axis.results - 1) / axis.results; }
-
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
 class PoolKernel {
@@ -43,8 +40,7 @@ public:
 
     KernelDefinition run() {
         ImageParam image = tensor("X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images});
-        if (shape_.kind == Pooling::AdaptiveAverage) adaptive(image);
-        else windows(image);
+        windows(image);
         in_pads({pixels_, result_});
         whole_loops(out_);
         fix_shape(out_.output_buffer(), {shape_.channels, shape_.x.results, shape_.y.results, shape_.images});
@@ -129,26 +125,6 @@ private:
             value = strict_float(value * share(c % lanes, along_x ? x : y));
         }
         return value;
-    }
-
-    // Sums along x, then along y; the windows differ from result to result.
-    void adaptive(const ImageParam &image) {
-        const PoolAxis &ax = shape_.x, &ay = shape_.y;
-        pixels_(c, x, y, i) = channels_ % lanes == 0 ? Expr(image(c, x, y, i)) : select(c < channels_, image(min(c, channels_ - 1), x, y, i), undef<BFloat>());
-        const auto widest = [](const PoolAxis &axis) {
-            int64_t most = 1;
-            for (int64_t at = 0; at < axis.results; at++) most = std::max(most, adaptive_end(axis, at) - adaptive_first(axis, at));
-            return static_cast<int>(most);
-        };
-        const auto first = [](Var at, const PoolAxis &axis) { return at * static_cast<int>(axis.size) / static_cast<int>(axis.results); };
-        const auto count = [&](Var at, const PoolAxis &axis) {
-            const int size = static_cast<int>(axis.size), results = static_cast<int>(axis.results);
-            return ((at + 1) * size + results - 1) / results - at * size / results;
-        };
-        static_cast<void>(widest);
-        static_cast<void>(first);
-        static_cast<void>(count);
-        throw Error("adaptive: not here yet");
     }
 
     void schedule_output(bool fills_differ) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "generators/vocabulary.h"
 
 namespace atalla {
@@ -13,8 +15,62 @@ using namespace vocabulary;
 namespace {
 
 constexpr int lanes = 32;
+// Vector registers that the values of unrolled rows may take, and straight-line code that the instruction cache holds.
+constexpr double most_values = 160, most_packets = 380;
+constexpr int64_t most_rows = 128, most_unrolled_rows = 16, most_unrolled_vectors = 64;
+
+int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) { return machine.timed() && shape.rows > rows ? 2 : 1; }
+
+double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exps + 4 * cost.passes; }
 
 }  // namespace
+
+Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost) {
+    const int64_t vectors = shape.vectors(), room = machine.pad.count * machine.pad_rows();
+    std::vector<int64_t> rows, row_unrolls, vector_unrolls;
+    for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2) rows.push_back(std::min(block, shape.rows));
+    for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
+    for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
+        if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
+    Space space;
+    space.parameter("rows", "rows that are in the pads at a time", rows)
+        .parameter("row_unroll", "rows in straight-line code", row_unrolls)
+        .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls);
+    space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
+                     [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
+    space.constraint("pads", {"rows", "row_unroll", "vector_unroll"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+        const int64_t steps = point["vector_unroll"] < vectors ? cost.steps_in_pads * point["row_unroll"] : 0;
+        // Allocations go round all pads, so each may leave some of its last round free.
+        return 2 * ring_slots(shape, machine, point["rows"]) * point["rows"] * vectors + steps * vectors + cost.fixed_rows <= room;
+    });
+    space.constraint("registers", {"row_unroll", "vector_unroll"}, "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
+        if (point["vector_unroll"] < vectors) return point["row_unroll"] * point["vector_unroll"] <= 32;
+        return static_cast<double>(point["row_unroll"] * vectors) * cost.values <= most_values;
+    });
+    return space;
+}
+
+double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost) {
+    const auto rows = static_cast<double>(shape.rows), vectors = static_cast<double>(shape.vectors());
+    const auto unrolled_rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
+    if (!machine.timed()) return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4;
+    const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
+    const double packets = operations(cost) * unrolled_rows * unrolled / 2;
+    constexpr double loop_cost = 60, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 11;
+    double iteration = unrolled >= vectors ? cost.latency + unrolled_rows * vectors * unit
+                                           : unrolled_rows * cost.passes * vectors / unrolled * (loop_cost + unrolled * unit / cost.passes);
+    iteration += miss * std::max(0.0, packets - most_packets);
+    const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
+    const double compute = rows / unrolled_rows * iteration + blocks * block_cost, bytes = 2 * rows * static_cast<double>(shape.length);
+    const double first = 2 * bytes / blocks / bytes_per_cycle;
+    return start + first + std::max(compute, 2 * bytes / bytes_per_cycle);
+}
+
+std::string row_words(const RowShape &shape, const Point &point) {
+    std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows) : fmt::format("blocks of {} rows", point["rows"]);
+    text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
+    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : "; steps in registers");
+}
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
@@ -70,7 +126,7 @@ Func RowKernel::largest(const std::string &name, Func values) {
 }
 
 KernelDefinition RowKernel::finish(Func result) {
-    Var mo("mo"), mi("mi"), mu("m_unroll"), nu("n_unroll");
+    const Var mo("mo"), mi("mi"), mu("m_unroll");
     out_(n, m) = result(n, m);
     out_.bound(n, 0, length_).bound(m, 0, rows_).split(m, mo, mi, block_, TailStrategy::ShiftInwards);
     const bool ring = rows_ > block_ && machine_.timed();
@@ -79,11 +135,6 @@ KernelDefinition RowKernel::finish(Func result) {
         if (ring) rows.hoist_storage_root().ring_buffer(2);
         in_pads({rows});
     };
-    const auto unroll_vectors = [&](Func step) {
-        if (vector_unroll_ > 1) step.split(n, n, nu, lanes * vector_unroll_).vectorize(nu, lanes);
-        else step.vectorize(n, lanes);
-    };
-    static_cast<void>(unroll_vectors);
     for (Input &input : inputs_) {
         if (input.one_row) {
             input.rows.compute_root().bound(n, 0, padded());

@@ -20,10 +20,23 @@ struct RowShape {
     int64_t vectors() const { return (length + 31) / 32; }
 };
 
-// A step of the computation for one row: a loop over the vectors of the row, some of them in straight-line code.
-//
-// Parameters of a point: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`,
-// vectors of a row in straight-line code.
+// What the steps of a row cost, for the draft model and the constraints of a space.
+struct RowCost {
+    double adds = 0, muls = 0, exps = 0;   // lane operations a vector
+    double passes = 0;                     // loops over a row, one after the other
+    double latency = 0;                    // cycles from the first load of a row to its last store
+    double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
+    int64_t fixed_rows = 0;                // rows of the pads that stay throughout
+    int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
+};
+
+// Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
+// row in straight-line code: all of them, or a part that divides them.
+Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
+double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
+std::string row_words(const RowShape &shape, const Point &point);
+
+// Builds the pipeline: an operator declares its tensors, its steps and the sums and extrema between them, then finishes.
 class RowKernel {
 public:
     RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name);

@@ -26,5 +26,8 @@ void whole_loops(Halide::Func func);
 
 // exp as the machine computes it.
 Halide::Expr machine_exp(Halide::Expr e);
+// Reciprocal and square root of single values, as the scalar unit computes them: in float32.
+Halide::Expr machine_rcp(Halide::Expr e);
+Halide::Expr machine_sqrt(Halide::Expr e);
 
 }  // namespace atalla::vocabulary

@@ -1,0 +1,288 @@
+#include "generators/row_operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "generators/pipeline_workload.h"
+#include "generators/row_kernel.h"
+#include "generators/vocabulary.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+int64_t product(const Shape &shape, size_t first, size_t end) {
+    int64_t count = 1;
+    for (size_t i = first; i < end; i++) count *= shape[i];
+    return count;
+}
+
+// What all of them share: the tensor as a matrix, the space, the draft.
+class RowWorkload : public PipelineWorkload {
+public:
+    RowWorkload(const WorkloadRequest &request, const RowShape &shape, const RowCost &cost) : PipelineWorkload(request), shape_(shape), cost_(cost) {
+        for (const WorkloadRequest::Tensor &tensor : request.tensors) inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
+        outputs_ = {tensor_spec("Y", request.shape("x"))};
+    }
+
+    Space space(const Machine &machine) const override { return row_space(shape_, machine, cost_); }
+    std::string words(const Machine &, const Point &point) const override { return row_words(shape_, point); }
+    double draft(const Machine &machine, const Point &point) const override { return row_draft(shape_, machine, point, cost_); }
+
+protected:
+    KernelDefinition named(KernelDefinition kernel) const {
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+    // A row of the reference at a time: values in, values and the magnitude that errors are relative to out.
+    template <class RowFunction>
+    std::vector<Reference> by_rows(const TensorData &x, RowFunction &&function) const {
+        Reference reference;
+        reference.values.resize(x.size());
+        reference.peaks.resize(x.size());
+        const auto length = static_cast<size_t>(shape_.length);
+        std::vector<double> row(length);
+        for (size_t first = 0; first + length <= x.size() && length > 0; first += length) {
+            for (size_t i = 0; i < length; i++) row[i] = static_cast<double>(bf16_float(x[first + i]));
+            function(row, &reference.values[first], &reference.peaks[first]);
+        }
+        return {std::move(reference)};
+    }
+    std::vector<double> row_values(const TensorData &data) const {
+        std::vector<double> values;
+        for (uint16_t one : data) values.push_back(static_cast<double>(bf16_float(one)));
+        return values;
+    }
+    int64_t all_vectors() const { return shape_.rows * shape_.vectors(); }
+
+    RowShape shape_;
+    RowCost cost_;
+};
+
+// ---- softmax
+
+constexpr RowCost softmax_cost{2, 2, 1, 3, 200, 2, 0, 1};
+
+class Softmax : public RowWorkload {
+public:
+    Softmax(const WorkloadRequest &request, const RowShape &shape) : RowWorkload(request, shape, softmax_cost) {}
+
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        RowKernel k(shape_, machine, point, "Y");
+        const Func x = k.rows_of("X", -std::numeric_limits<float>::infinity());
+        const Func largest = k.largest("largest", x);
+        Func e("e"), inverse("inverse"), y("Y_rows");
+        e(k.n, k.m) = machine_exp(strict_float(x(k.n, k.m) - bf16(largest(k.m))));
+        k.each(e);
+        const Func total = k.sum("total", e);
+        inverse(k.m) = machine_rcp(total(k.m));
+        k.single(inverse);
+        y(k.n, k.m) = strict_float(e(k.n, k.m) * bf16(inverse(k.m)));
+        return named(k.finish(y));
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        return by_rows(inputs[0], [](const std::vector<double> &row, double *values, double *peaks) {
+            const double largest = *std::max_element(row.begin(), row.end());
+            double sum = 0;
+            for (double x : row) sum += std::exp(x - largest);
+            for (size_t i = 0; i < row.size(); i++) {
+                values[i] = std::exp(row[i] - largest) / sum;
+                peaks[i] = 1 / sum;
+            }
+        });
+    }
+    // Of the largest of the row: x - largest is rounded, exp, the blocks of the sum, its reciprocal and the product.
+    double tolerance_ulps() const override { return 3; }
+    double flops() const override { return 5 * static_cast<double>(shape_.rows * shape_.length); }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        const int64_t vectors = all_vectors(), later = vectors - shape_.rows;
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.lanes = {vectors + later, vectors, vectors, shape_.rows};
+        work.copies = later;
+        work.rows_loaded = work.rows_stored = vectors;
+        work.array_rows = vectors;
+        work.array_loads = 32;
+        work.array_tiles = 1;
+        return work;
+    }
+};
+
+// ---- normalizations
+
+struct NormShape {
+    bool centred = true, weight = false, bias = false;
+    double epsilon = 1e-5;
+};
+
+RowCost norm_cost(const RowShape &shape, const NormShape &norm) {
+    RowCost cost;
+    cost.adds = norm.centred + norm.bias;
+    cost.muls = 2 + norm.weight;
+    cost.passes = norm.centred ? 3 : 2;
+    cost.latency = norm.centred ? 330 : 200;
+    cost.values = 2;
+    cost.fixed_rows = (norm.weight + norm.bias) * (shape.vectors() + 3);
+    cost.steps_in_pads = norm.centred ? 2 : 1;
+    return cost;
+}
+
+class Norm : public RowWorkload {
+public:
+    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : RowWorkload(request, shape, norm_cost(shape, norm)), norm_(norm) {}
+
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        RowKernel k(shape_, machine, point, "Y");
+        const Func x = k.rows_of("X", 0.0f);
+        const auto share = static_cast<float>(1 / static_cast<double>(shape_.length));
+        Func mean("mean"), centred("centred"), square("square"), scale("scale"), y("Y_rows");
+        if (norm_.centred) {
+            const Func total = k.sum("total", x);
+            mean(k.m) = strict_float(total(k.m) * share);
+            k.single(mean);
+            centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(mean(k.m)));
+            k.each(centred);
+        }
+        const auto value = [&]() -> Expr { return norm_.centred ? centred(k.n, k.m) : x(k.n, k.m); };
+        const Expr squared = strict_float(value() * value());
+        // Behind the last element x is 0, so x minus the mean is not.
+        square(k.n, k.m) = shape_.length % 32 == 0 || !norm_.centred ? squared : select(k.n < k.length(), squared, bf16(0.0f));
+        k.each(square);
+        const Func squares = k.sum("squares", square);
+        scale(k.m) = machine_rcp(machine_sqrt(strict_float(strict_float(squares(k.m) * share) + static_cast<float>(norm_.epsilon))));
+        k.single(scale);
+        Expr result = strict_float(value() * bf16(scale(k.m)));
+        if (norm_.weight) result = strict_float(result * k.row_of("weight")(k.n));
+        if (norm_.bias) result = strict_float(result + k.row_of("bias")(k.n));
+        y(k.n, k.m) = result;
+        return named(k.finish(y));
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(), bias = norm_.bias ? row_values(inputs.back()) : std::vector<double>();
+        return by_rows(inputs[0], [&](const std::vector<double> &row, double *values, double *peaks) {
+            const auto count = static_cast<double>(row.size());
+            double mean = 0, squares = 0, largest = 0;
+            if (norm_.centred)
+                for (double x : row) mean += x / count;
+            for (double x : row) {
+                squares += (x - mean) * (x - mean) / count;
+                largest = std::max(largest, std::abs(x));
+            }
+            const double scale = 1 / std::sqrt(squares + norm_.epsilon);
+            for (size_t i = 0; i < row.size(); i++) {
+                const double w = norm_.weight ? weight[i] : 1, b = norm_.bias ? bias[i] : 0;
+                values[i] = (row[i] - mean) * scale * w + b;
+                peaks[i] = std::max(largest * scale * std::abs(w), std::abs(b));
+            }
+        });
+    }
+    double tolerance_ulps() const override { return 4; }
+    double flops() const override { return (3 * norm_.centred + 3 + norm_.weight + norm_.bias) * static_cast<double>(shape_.rows * shape_.length); }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        const int64_t vectors = all_vectors();
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.lanes = {(norm_.centred + norm_.bias) * vectors, (2 + norm_.weight) * vectors, 0, 0};
+        work.rows_loaded = work.rows_stored = vectors;
+        work.array_rows = (1 + norm_.centred) * vectors;
+        work.array_loads = 32;
+        work.array_tiles = 1;
+        return work;
+    }
+
+private:
+    NormShape norm_;
+};
+
+RowShape trailing(const WorkloadRequest &request) {
+    const Shape &shape = request.shape("x");
+    std::vector<int64_t> normalized = request.integers("normalized_shape");
+    if (normalized.empty() && !shape.empty()) normalized = {shape.back()};
+    if (normalized.empty() || normalized.size() > shape.size() || !std::equal(normalized.rbegin(), normalized.rend(), shape.rbegin()))
+        throw Error(fmt::format("{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}", request.op, shape_text(normalized),
+                                shape_text(normalized), shape_text(shape)));
+    for (const char *name : {"weight", "bias"})
+        if (request.has(name) && request.shape(name) != normalized)
+            throw Error(fmt::format("{}: expected {} of the same shape as normalized_shape, but got {} of shape {} and normalized_shape = {}", request.op, name, name,
+                                    shape_text(request.shape(name)), shape_text(normalized)));
+    const size_t split = shape.size() - normalized.size();
+    return {product(shape, 0, split), product(shape, split, shape.size())};
+}
+
+OperatorDeclaration softmax_row() {
+    OperatorDeclaration row;
+    row.name = "softmax";
+    row.schemas = {"softmax.int", "_softmax"};
+    row.help = "exp(x - max) / sum of it along an axis; --op softmax --shape 1024x512";
+    row.card = {"normalization",
+                "x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16) added in fp32, times its reciprocal",
+                "rows in the pads, rows and vectors in straight-line code",
+                "dram, and lanes: subtract, compare, masked copy, exp and multiply a vector, a reduction a row",
+                "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
+                "any sizes, along the last axis",
+                "other axes than the last: permute first",
+                "nothing yet"};
+    row.tensors = {{"x", {"self", "input"}, "the tensor"}};
+    row.attributes = {{"dim", "the axis", -1}};
+    row.example = "1024x512";
+    row.ignored = {"dtype", "half_to_float"};
+    row.make = [](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+        const Shape &shape = request.shape("x");
+        const int64_t rank = static_cast<int64_t>(shape.size()), dim = wrap_dim(request.op, request.integer("dim"), rank);
+        const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)], inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
+        if (inner != 1) throw Error(fmt::format("{}: dimension {} of {} is not the last one; permute first", request.op, dim, shape_text(shape)));
+        return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length});
+    };
+    return row;
+}
+
+OperatorDeclaration norm_row(const std::string &name, bool centred) {
+    OperatorDeclaration row;
+    row.name = name;
+    row.schemas = centred ? std::vector<std::string>{"layer_norm", "native_layer_norm"} : std::vector<std::string>{"rms_norm", "_fused_rms_norm"};
+    row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes; --op layer_norm --shape 1024x768,768,768"
+                       : "x / sqrt(mean of squares + eps) * weight along the last axes; --op rms_norm --shape 1024x4096,4096";
+    row.card = {"normalization",
+                centred ? "mean and mean of squared differences from it: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16"
+                        : "mean of squares: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16",
+                "rows in the pads, rows and vectors in straight-line code",
+                "dram, and lanes: the additions and multiplications of each vector",
+                "float64, to 4 units of the largest of the row as it is scaled",
+                "any sizes, any number of last axes",
+                "",
+                "nothing yet"};
+    row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors, of the normalized axes", false}};
+    if (centred) row.tensors.push_back({"bias", {"bias"}, "addends, of the normalized axes", false});
+    row.attributes = {{"normalized_shape", "sizes of the axes; the last one if not given", std::vector<int64_t>{}},
+                      {"eps", "added to the variance", centred ? 1e-5 : 1.1920928955078125e-7}};
+    row.example = centred ? "1024x768,768,768" : "1024x768,768";
+    row.ignored = {"cudnn_enable"};
+    row.make = [centred](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+        NormShape norm;
+        norm.centred = centred;
+        norm.weight = request.has("weight");
+        norm.bias = request.has("bias");
+        norm.epsilon = request.number("eps");
+        return std::make_unique<Norm>(request, trailing(request), norm);
+    };
+    return row;
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> row_operators() { return {softmax_row(), norm_row("layer_norm", true), norm_row("rms_norm", false)}; }
+
+}  // namespace atalla
