@@ -37,9 +37,9 @@ TEST(Registry, FindsByNameAndSchema) {
 }
 
 TEST(Registry, NamesTheNearestOfAnUnknownOperator) {
-    EXPECT_EQ(error_of([] { find_operator("gem"); }), "unknown operator 'gem'; did you mean 'gemm'?; there are: gemm");
-    EXPECT_EQ(error_of([] { find_operator("aten::adm"); }), "unknown operator 'aten::adm'; did you mean 'aten::mm'?; there are: gemm");
-    EXPECT_EQ(error_of([] { find_operator("convolution"); }), "unknown operator 'convolution'; there are: gemm");
+    EXPECT_THAT(error_of([] { find_operator("gem"); }), testing::StartsWith("unknown operator 'gem'; did you mean 'gemm'?; there are: gemm"));
+    EXPECT_THAT(error_of([] { find_operator("aten::adm"); }), testing::StartsWith("unknown operator 'aten::adm'; did you mean 'aten::mm'?; there are: gemm"));
+    EXPECT_THAT(error_of([] { find_operator("convolution"); }), testing::StartsWith("unknown operator 'convolution'; there are: gemm"));
 }
 
 TEST(GemmOperator, ReadsShapes) {
