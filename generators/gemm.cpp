@@ -126,7 +126,7 @@ private:
         if (shape_.alpha != 1) e = strict_float(e * bf16(static_cast<float>(shape_.alpha)));
         if (shape_.bias) {
             bs(n) = within(bias(column));
-            e = strict_float(e + bs(n));
+            e = strict_float(e + (shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n))));
         }
         if (shape_.addend) {
             define(Ds, args({n, m}), within(d(args({column, m}, &BatchDim::addend))));

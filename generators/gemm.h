@@ -16,7 +16,8 @@ struct BatchDim {
     bool a = true, b = true, addend = true;   // the tensor has it
 };
 
-// C[m, n] = relu?(alpha * sum_k A[m, k] * B[.., ..] + bias[n] + beta * D[m, n]); all tensors bf16, row-major.
+// C[m, n] = relu?(alpha * sum_k A[m, k] * B[.., ..] + bias[n] + beta * D[m, n]); all tensors bf16, row-major. Without D, beta
+// is the bias's factor.
 struct GemmShape {
     int64_t m = 0, n = 0, k = 0;
     std::vector<BatchDim> batch;  // outermost first

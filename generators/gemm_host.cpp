@@ -100,7 +100,7 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
                     value += term;
                     peak[j] = std::max({peak[j], std::abs(term), std::abs(value)});
                 };
-                if (epilogue.bias) add(bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]));
+                if (epilogue.bias) add(static_cast<double>(bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)])) * (shape.addend ? 1.0f : as_bf16(shape.beta)));
                 if (epilogue.addend) add(static_cast<double>(bf16_float((*epilogue.addend)[at])) * as_bf16(shape.beta));
                 reference.values[at] = shape.relu ? std::max(value, 0.0) : value;
                 reference.peaks[at] = peak[j];
@@ -144,7 +144,11 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
                 const auto at = static_cast<size_t>(i * shape.n + first + j);
                 float value = sum[j];
                 if (shape.alpha != 1) value = bf16_round(value * as_bf16(shape.alpha));
-                if (epilogue.bias) value = bf16_round(value + bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]));
+                if (epilogue.bias) {
+                    float term = bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]);
+                    if (shape.beta != 1 && !shape.addend) term = bf16_round(term * as_bf16(shape.beta));
+                    value = bf16_round(value + term);
+                }
                 if (epilogue.addend) {
                     float term = bf16_float((*epilogue.addend)[at]);
                     if (shape.beta != 1) term = bf16_round(term * as_bf16(shape.beta));

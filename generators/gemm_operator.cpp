@@ -7,9 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "generators/gemm.h"
-#include "generators/gemm_host.h"
-#include "generators/gemm_space.h"
+#include "generators/gemm_workload.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 
@@ -37,85 +35,6 @@ double parse_factor(const std::string &name, const std::string &text) {
         throw Error(fmt::format("gemm: {} must be a finite number, not '{}'", name, text));
     return value;
 }
-
-class GemmWorkload : public Workload {
-public:
-    explicit GemmWorkload(const GemmShape &shape) : shape_(shape) {
-        for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
-            if (rows > largest_tensor / columns)
-                throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
-        // The array keeps B and streams the rows of A. A single row would pay for every weight alone, so B, whose layout is that
-        // of A, streams instead: the product is then the single column of the transposed result, which has the same bytes.
-        exchanged_ = shape.m == 1 && shape.n > 1 && shape.b_transposed && shape.batch.empty() && !(shape.bias && shape.addend);
-        computed_ = shape;
-        if (exchanged_) {
-            std::swap(computed_.m, computed_.n);
-            computed_.addend = shape.bias || shape.addend;
-            computed_.bias = false;
-        }
-    }
-
-    std::string text() const override {
-        return nlohmann::json{{"m", shape_.m}, {"n", shape_.n}, {"k", shape_.k}, {"type", "bf16"}, {"b", shape_.b_transposed ? "nk" : "kn"},
-                              {"bias", shape_.bias}, {"relu", shape_.relu}, {"addend", shape_.addend}, {"alpha", shape_.alpha}, {"beta", shape_.beta}}
-            .dump();
-    }
-    std::string title() const override {
-        std::string text = shape();
-        if (!shape_.b_transposed) text += ", B [k][n]";
-        if (shape_.alpha != 1) text += fmt::format(", alpha {}", shape_.alpha);
-        if (shape_.bias) text += ", bias";
-        if (shape_.addend) text += shape_.beta == 1 ? ", addend" : fmt::format(", addend, beta {}", shape_.beta);
-        if (shape_.relu) text += ", relu";
-        return text;
-    }
-    std::string shape() const override { return fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
-
-    std::vector<TensorSpec> inputs() const override {
-        std::vector<TensorSpec> tensors = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
-        if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
-        if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
-        return tensors;
-    }
-    std::vector<TensorSpec> outputs() const override { return {{"C", shape_.c_extents()}}; }
-    double flops() const override {
-        const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n);
-        return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
-    }
-
-    Space space(const Machine &machine) const override { return gemm_space(computed_, machine); }
-    Point naive_point(const Machine &machine) const override { return gemm_naive_point(computed_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override {
-        KernelDefinition kernel = gemm(computed_, machine, point);
-        if (exchanged_) {
-            std::swap(kernel.arguments[0], kernel.arguments[1]);
-            // The same bytes under the names and extents of the workload.
-            kernel.inputs = inputs();
-            kernel.outputs = outputs();
-        }
-        return kernel;
-    }
-    std::string words(const Machine &machine, const Point &point) const override {
-        return exchanged_ ? "A stationary and B streamed; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
-    }
-    Bound bound(const Machine &machine) const override {
-        GemmBoundOptions options;
-        options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? shape_.m * shape_.n : 0);
-        return gemm_bound(machine, shape_.m, shape_.n, shape_.k, options);
-    }
-    double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
-
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, inputs)}; }
-    double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }
-    std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const override {
-        return {gemm_host(shape_, machine, inputs)};
-    }
-
-private:
-    GemmShape shape_;
-    bool exchanged_ = false;   // A and B
-    GemmShape computed_;       // what is computed then
-};
 
 // Takes arguments one by one; what is left at the end nobody knows.
 class Arguments {
@@ -145,7 +64,7 @@ private:
 class GemmOperator : public Operator {
 public:
     std::string name() const override { return "gemm"; }
-    std::vector<std::string> schemas() const override { return {"mm", "addmm", "linear", "matmul"}; }
+    std::vector<std::string> schemas() const override { return {}; }
     std::string help() const override { return "C[m,n] = relu(alpha A[m,k] B + bias + beta D); --op gemm --shape 512x512x512 --bias"; }
 
     std::vector<WorkloadArgument> arguments() const override {
@@ -176,7 +95,7 @@ public:
             if (const std::string text = arguments.take(name); !text.empty()) *size = parse_size(name, text);
         read_epilogue(arguments, shape);
         arguments.finish(this->arguments());
-        return std::make_unique<GemmWorkload>(shape);
+        return gemm_workload(shape);
     }
 
     std::unique_ptr<Workload> parse(std::string_view text) const override {
@@ -195,7 +114,7 @@ public:
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("'{}' is not the text of a gemm workload: {}", text, error.what()));
         }
-        auto workload = std::make_unique<GemmWorkload>(shape);
+        auto workload = gemm_workload(shape);
         if (workload->text() != text) throw Error(fmt::format("'{}' is not the text of a gemm workload", text));
         return workload;
     }
@@ -211,47 +130,17 @@ public:
         card.space = "rows of a block, loop order, where sums and operands stay, unrolling";
         card.bound = "tiled programs: array, visits, additions, DRAM, pads, issue";
         card.reference = "float64";
-        card.supports = "bf16, sizes of at least 1";
-        card.refuses = "B stored [k][n]: needs a transpose";
+        card.supports = "bf16, sizes of at least 1, B stored [n][k] or [k][n]";
+        card.refuses = "empty tensors: nothing to compute";
         card.fuses = "bias, addend, alpha, beta, relu behind it";
         return card;
     }
 
-    // mm, addmm and linear, where the second matrix is a weight stored [n][k].
+    // The ATen operators are declared in matmul_operators.cpp.
     Resolution resolve(const AtenCall &call) const override {
         Resolution result;
         result.op = this;
-        try {
-            TensorList shapes;
-            WorkloadArguments arguments;
-            size_t position = 0;
-            for (const AtenArgument &argument : call.arguments) {
-                if (argument.tensors.empty()) {
-                    if (argument.value.is_number() && (argument.name == "alpha" || argument.name == "beta")) arguments[argument.name] = argument.value.dump();
-                    else if (!argument.value.is_null()) throw Error(fmt::format("gemm: the argument '{}' is not supported", argument.name));
-                    continue;
-                }
-                if (plain_schema(call.schema) != "linear") throw Error("gemm: B stored [k][n] needs a transpose, which is not available yet; pass B as [n][k]");
-                const std::string name = argument.name == "input" ? "a" : argument.name == "weight" ? "b" : "bias";
-                for (const TensorMeta &tensor : argument.tensors) {
-                    if (!is_floating(tensor.type)) throw Error(fmt::format("gemm: {} is {}, but the accelerator computes in bf16", argument.name, element_type_name(tensor.type)));
-                    Shape shape = tensor.shape;
-                    // Leading dimensions are rows.
-                    if (name == "a" && shape.size() != 2) {
-                        int64_t rows = 1;
-                        for (size_t d = 0; d + 1 < shape.size(); d++) rows *= shape[d];
-                        shape = {rows, shape.empty() ? 1 : shape.back()};
-                    }
-                    shapes.emplace_back(name, shape);
-                    result.inputs.push_back(position++);
-                }
-            }
-            result.workload = workload_of(shapes, arguments);
-            result.place = Resolution::Accelerator;
-        } catch (const Error &error) {
-            result.inputs.clear();
-            result.reason = error.what();
-        }
+        result.reason = fmt::format("gemm is no ATen operator, so it takes no call of {}", call.schema);
         return result;
     }
 
@@ -281,7 +170,7 @@ public:
         shape.addend = shapes.contains("addend");
         for (int64_t size : {shape.m, shape.n, shape.k})
             if (size < 1) throw Error("gemm: a tensor is empty, but sizes must be at least 1");
-        return std::make_unique<GemmWorkload>(shape);
+        return gemm_workload(shape);
     }
 
 private:

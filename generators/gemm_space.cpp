@@ -136,6 +136,11 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
 }
 
 double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
+    if (!shape.batch.empty()) {
+        GemmShape one = shape;
+        one.batch.clear();
+        return gemm_draft(one, machine, point) * static_cast<double>(shape.products());
+    }
     const Plan plan(shape, machine, point);
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);

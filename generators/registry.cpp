@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "generators/gemm_operator.h"
+#include "generators/matmul_operators.h"
 #include "generators/row_operators.h"
 #include "isa/error.h"
 
@@ -24,6 +25,7 @@ bool has_schema(const Operator &op, const std::string &schema) {
 const std::vector<const Operator *> &operators() {
     static const std::vector<const Operator *> all = [] {
         std::vector<const Operator *> list = {&gemm_operator()};
+        for (const Operator *one : declared(matmul_operators())) list.push_back(one);
         for (const Operator *one : declared(row_operators())) list.push_back(one);
         return list;
     }();

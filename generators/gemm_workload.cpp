@@ -1,0 +1,109 @@
+#include "generators/gemm_workload.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "generators/gemm_host.h"
+#include "generators/gemm_space.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+// Elements of a tensor: what the generated loops count with 32 bits.
+constexpr int64_t largest_tensor = (int64_t{1} << 31) - 1;
+
+class GemmWorkload : public Workload {
+public:
+    GemmWorkload(const GemmShape &shape, GemmNames names) : shape_(shape), names_(std::move(names)) {
+        for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
+            if (rows > largest_tensor / columns)
+                throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
+        // The array keeps B and streams the rows of A. A single row would pay for every weight alone, so B, whose layout is that
+        // of A, streams instead: the product is then the single column of the transposed result, which has the same bytes.
+        exchanged_ = shape.m == 1 && shape.n > 1 && shape.b_transposed && shape.batch.empty() && !(shape.bias && shape.addend);
+        computed_ = shape;
+        if (exchanged_) {
+            std::swap(computed_.m, computed_.n);
+            computed_.addend = shape.bias || shape.addend;
+            computed_.bias = false;
+        }
+    }
+
+    std::string text() const override {
+        if (!names_.text.empty()) return names_.text;
+        return nlohmann::json{{"m", shape_.m}, {"n", shape_.n}, {"k", shape_.k}, {"type", "bf16"}, {"b", shape_.b_transposed ? "nk" : "kn"},
+                              {"bias", shape_.bias}, {"relu", shape_.relu}, {"addend", shape_.addend}, {"alpha", shape_.alpha}, {"beta", shape_.beta}}
+            .dump();
+    }
+    std::string title() const override {
+        if (!names_.title.empty()) return names_.title;
+        std::string text = shape();
+        if (!shape_.b_transposed) text += ", B [k][n]";
+        if (shape_.alpha != 1) text += fmt::format(", alpha {}", shape_.alpha);
+        if (shape_.bias) text += ", bias";
+        if (shape_.addend) text += shape_.beta == 1 ? ", addend" : fmt::format(", addend, beta {}", shape_.beta);
+        if (shape_.relu) text += ", relu";
+        return text;
+    }
+    std::string shape() const override { return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
+
+    std::vector<TensorSpec> inputs() const override {
+        std::vector<TensorSpec> tensors = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
+        if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
+        if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
+        return tensors;
+    }
+    std::vector<TensorSpec> outputs() const override { return {{"C", shape_.c_extents()}}; }
+    double flops() const override {
+        const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.products());
+        return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
+    }
+
+    Space space(const Machine &machine) const override { return gemm_space(computed_, machine); }
+    Point naive_point(const Machine &machine) const override { return gemm_naive_point(computed_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        KernelDefinition kernel = gemm(computed_, machine, point);
+        if (exchanged_) {
+            std::swap(kernel.arguments[0], kernel.arguments[1]);
+            // The same bytes under the names and extents of the workload.
+            kernel.inputs = inputs();
+            kernel.outputs = outputs();
+        }
+        return kernel;
+    }
+    std::string words(const Machine &machine, const Point &point) const override {
+        return exchanged_ ? "A stationary and B streamed; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
+    }
+    Bound bound(const Machine &machine) const override {
+        // Dimensions that only one operand has make it longer.
+        int64_t m = shape_.m, n = shape_.n, addends = shape_.m * shape_.n;
+        GemmBoundOptions options;
+        for (const BatchDim &dim : shape_.batch) {
+            (dim.a && dim.b ? options.batch : dim.a ? m : n) *= dim.extent;
+            if (dim.addend) addends *= dim.extent;
+        }
+        options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? addends : 0);
+        return gemm_bound(machine, m, n, shape_.k, options);
+    }
+    double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, inputs)}; }
+    double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }
+    std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const override {
+        return {gemm_host(shape_, machine, inputs)};
+    }
+
+private:
+    GemmShape shape_;
+    GemmNames names_;
+    bool exchanged_ = false;   // A and B
+    GemmShape computed_;       // what is computed then
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> gemm_workload(const GemmShape &shape, GemmNames names) { return std::make_unique<GemmWorkload>(shape, std::move(names)); }
+
+}  // namespace atalla

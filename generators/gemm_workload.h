@@ -1,0 +1,20 @@
+// A matrix product, or a batch of them, as a workload.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "generators/gemm.h"
+#include "generators/operator.h"
+
+namespace atalla {
+
+// How an operator calls a product; where it does not say, the product's own sizes do.
+struct GemmNames {
+    std::string text, title, shape;
+};
+
+// Error if a tensor has more elements than a kernel can count.
+std::unique_ptr<Workload> gemm_workload(const GemmShape &shape, GemmNames names = {});
+
+}  // namespace atalla

@@ -1,0 +1,166 @@
+#include "generators/matmul_operators.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "generators/gemm_workload.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+// Dimensions of one are none; neighbours that all tensors share, or that one lacks, are one; rows of A that only A has are rows.
+void simplify(GemmShape &shape) {
+    std::vector<BatchDim> dims;
+    for (const BatchDim &dim : shape.batch) {
+        if (dim.extent == 1) continue;
+        BatchDim *before = dims.empty() ? nullptr : &dims.back();
+        if (before != nullptr && before->a == dim.a && before->b == dim.b && before->addend == dim.addend) before->extent *= dim.extent;
+        else dims.push_back(dim);
+    }
+    while (!dims.empty() && dims.back().a && !dims.back().b && (dims.back().addend || !shape.addend)) {
+        shape.m *= dims.back().extent;
+        dims.pop_back();
+    }
+    shape.batch = std::move(dims);
+}
+
+// The leading dimensions of two operands, broadcast against each other, and of an addend.
+void set_batch(GemmShape &shape, const std::string &op, const Shape &a, const Shape &b, const Shape *addend) {
+    const Shape all = broadcast_shape(op, {a, b});
+    const auto has = [&](const Shape &own, size_t d) {
+        const size_t missing = all.size() - own.size();
+        return d >= missing && own[d - missing] == all[d];
+    };
+    for (size_t d = 0; d < all.size(); d++) shape.batch.push_back({all[d], has(a, d), has(b, d), addend == nullptr || has(*addend, d)});
+}
+
+// What is added to a product of `rows` dimensions: a vector for all rows, or a matrix for each.
+void set_addend(GemmShape &shape, const std::string &op, const Shape &addend, const Shape &result, Shape &leading) {
+    if (broadcast_shape(op, {addend, result}) != result)
+        throw Error(fmt::format("{}: the expanded size of the tensor must match: {} does not broadcast to {}", op, shape_text(addend), shape_text(result)));
+    const auto from_end = [&](size_t back) { return addend.size() >= back ? addend[addend.size() - back] : 1; };
+    const int64_t columns = from_end(1), rows = from_end(2);
+    const bool leads = std::any_of(addend.begin(), addend.end() - static_cast<ptrdiff_t>(std::min<size_t>(addend.size(), 2)), [](int64_t n) { return n != 1; });
+    if (columns != shape.n) throw Error(fmt::format("{}: an input of {} would be broadcast along the columns, which is not supported; expand it first", op, shape_text(addend)));
+    if (rows == 1 && shape.m != 1 && leads) throw Error(fmt::format("{}: an input of {} would be broadcast along the rows of each product, which is not supported; expand it first", op, shape_text(addend)));
+    shape.bias = !leads && rows == 1;
+    shape.addend = !shape.bias;
+    if (addend.size() > 2) leading.assign(addend.begin(), addend.end() - 2);
+}
+
+void demand(bool condition, const std::string &message) {
+    if (!condition) throw Error(message);
+}
+
+std::unique_ptr<Workload> product(const WorkloadRequest &request, GemmShape shape) {
+    for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
+        demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
+    if (!shape.bias && !shape.addend) shape.beta = 1;
+    simplify(shape);
+    std::string sizes;
+    for (const WorkloadRequest::Tensor &tensor : request.tensors) sizes += (sizes.empty() ? "" : ",") + shape_text(tensor.shape);
+    return gemm_workload(shape, {request.text, request.title, sizes});
+}
+
+// mm, addmm, bmm, baddbmm: operands of `rank` dimensions, B stored [k][n].
+std::unique_ptr<Workload> ranked(const WorkloadRequest &request, size_t rank) {
+    const Shape &a = request.shape("a"), &b = request.shape("b");
+    const std::string &op = request.op;
+    demand(a.size() == rank && b.size() == rank, fmt::format("{}: both operands must have {} dimensions, not {} and {}", op, rank, a.size(), b.size()));
+    demand(a[rank - 1] == b[rank - 2], fmt::format("{}: shapes {} and {} cannot be multiplied", op, shape_text(a), shape_text(b)));
+    demand(rank == 2 || a[0] == b[0], fmt::format("{}: batches of {} and {} products do not match", op, a[0], b[0]));
+    GemmShape shape;
+    shape.b_transposed = false;
+    shape.m = a[rank - 2];
+    shape.k = a[rank - 1];
+    shape.n = b[rank - 1];
+    const Shape a_leads(a.begin(), a.end() - 2), b_leads(b.begin(), b.end() - 2);
+    Shape leads;
+    if (request.attributes.contains("alpha")) {
+        shape.alpha = request.number("alpha");
+        shape.beta = request.number("beta");
+        // PyTorch does not read what beta = 0 ignores.
+        Shape result = a_leads;
+        result.insert(result.end(), {shape.m, shape.n});
+        set_addend(shape, op, request.shape("input"), result, leads);
+        if (shape.beta == 0) throw Error(fmt::format("{}: beta is 0, so the input is not used; multiply without it", op));
+    }
+    set_batch(shape, op, a_leads, b_leads, shape.addend ? &leads : nullptr);
+    return product(request, shape);
+}
+
+std::unique_ptr<Workload> linear(const WorkloadRequest &request) {
+    const Shape &input = request.shape("input"), &weight = request.shape("weight");
+    demand(!input.empty(), "linear: the input needs at least one dimension");
+    demand(weight.size() == 2, fmt::format("linear: the weight must have 2 dimensions, out_features x in_features, not {}", weight.size()));
+    demand(input.back() == weight[1], fmt::format("linear: shapes {} and {} cannot be multiplied: the input has {} features, the weight {}", shape_text(input), shape_text(weight), input.back(), weight[1]));
+    GemmShape shape;
+    shape.k = weight[1];
+    shape.n = weight[0];
+    shape.m = element_count(Shape(input.begin(), input.end() - 1));
+    if (request.has("bias")) {
+        demand(request.shape("bias") == Shape{shape.n}, fmt::format("linear: the bias must have {} elements, not the shape {}", shape.n, shape_text(request.shape("bias"))));
+        shape.bias = true;
+    }
+    return product(request, shape);
+}
+
+std::unique_ptr<Workload> matmul(const WorkloadRequest &request) {
+    Shape a = request.shape("a"), b = request.shape("b");
+    demand(!a.empty() && !b.empty(), "matmul: both operands need at least one dimension");
+    // A vector is a row in front and a column behind; a column has the bytes of a row.
+    const bool column = b.size() == 1;
+    if (a.size() == 1) a.insert(a.begin(), 1);
+    if (column) b.insert(b.begin(), 1);
+    const int64_t depth = column ? b[1] : b[b.size() - 2];
+    demand(a.back() == depth, fmt::format("matmul: shapes {} and {} cannot be multiplied: {} columns against {} rows", shape_text(request.shape("a")), shape_text(request.shape("b")), a.back(), depth));
+    GemmShape shape;
+    shape.m = a[a.size() - 2];
+    shape.k = depth;
+    shape.n = column ? 1 : b.back();
+    shape.b_transposed = column;
+    set_batch(shape, "matmul", Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2), nullptr);
+    return product(request, shape);
+}
+
+OperatorCard card(const std::string &supports, const std::string &refuses) {
+    OperatorCard card;
+    card.family = "matmul";
+    card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending; [k][n] operands are transposed by the array";
+    card.space = "rows of a block, loop order, where sums and operands stay, unrolling";
+    card.bound = "tiled programs: array, visits, additions, DRAM, pads, issue";
+    card.reference = "float64";
+    card.supports = supports;
+    card.refuses = refuses;
+    card.fuses = "bias, addend, alpha, beta behind it";
+    return card;
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> matmul_operators() {
+    const std::string spread = "an infinity or NaN in a [k][n] operand spreads over its block of 32 columns", empty = "empty tensors: nothing to compute";
+    const std::vector<Attribute> factors = {{"beta", "factor of the input", 1.0}, {"alpha", "factor of the product", 1.0}};
+    const DeclaredTensor a{"a", {"self", "input", "mat1", "batch1"}, "the first operand"}, b{"b", {"mat2", "batch2", "other"}, "the second operand"};
+    const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
+    std::vector<OperatorDeclaration> rows(6);
+    rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, empty), {a, b}, {}, "512x512,512x512", {"out_dtype"},
+               [](const WorkloadRequest &request) { return ranked(request, 2); }};
+    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512x64,64x512,512", card("bf16, any sizes; " + spread, empty + "; inputs of one column: expand them"),
+               {left, b, added}, factors, "512x512,512x512,512", {}, [](const WorkloadRequest &request) { return ranked(request, 2); }};
+    rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, empty), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
+               [](const WorkloadRequest &request) { return ranked(request, 3); }};
+    rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x64,12x64x128,12x128x128",
+               card("bf16, any sizes; " + spread, empty + "; inputs of one column: expand them"), {left, b, added}, factors, "12x128x64,12x64x128,12x128x128", {},
+               [](const WorkloadRequest &request) { return ranked(request, 3); }};
+    rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", empty),
+               {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, linear};
+    rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does; --op matmul --shape 2x12x128x64,12x64x128",
+               card("bf16, any sizes; " + spread, empty), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, matmul};
+    return rows;
+}
+
+}  // namespace atalla

@@ -1,0 +1,101 @@
+// ATen's matrix products at random shapes and schedules on one machine: bit for bit equal to the unoptimized program, close to
+// float64, never faster than the bound.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+
+namespace atalla {
+namespace {
+
+class Matmul : public testing::Test {
+protected:
+    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    Random random{20260101};
+
+    int64_t size(int64_t largest) {
+        constexpr std::array<int64_t, 6> edges = {1, 2, 31, 32, 33, 65};
+        return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+    }
+    int64_t few() { return 1 + static_cast<int64_t>(random.below(3)); }
+    bool often() { return random.below(2) == 0; }
+
+    void check(const std::string &name, const WorkloadArguments &arguments, uint64_t seed) {
+        SCOPED_TRACE(fmt::format("{} of {}", name, arguments.at("shape")));
+        const Operator &op = find_operator(name);
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+        const std::optional<Point> point = sample(workload->space(machine), random);
+        ASSERT_TRUE(point);
+        SCOPED_TRACE(point->assignments());
+        const Evaluator evaluator(workload, machine, seed);
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        EXPECT_EQ(evaluator.verify(*point), "");
+        if (seed % 4 != 0) return;
+        // The host stands in for the unoptimized program where that takes too long.
+        const std::vector<TensorData> &inputs = evaluator.inputs(DataSet::Normal);
+        const KernelDefinition kernel = workload->build(machine, *point);
+        const KernelRun run = run_kernel(kernel, evaluator.compile(*point), machine, inputs);
+        ASSERT_TRUE(run.result.ok);
+        EXPECT_EQ(difference(kernel.outputs[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "");
+    }
+};
+
+TEST_F(Matmul, RandomShapesAndSchedules) {
+    constexpr int rounds = 8;
+    const int64_t largest = machine.timed() ? 80 : 40;
+    for (int i = 0; i < rounds; i++) {
+        const int64_t m = size(largest), n = size(largest), k = size(largest), b = few(), c = few();
+        const auto seed = static_cast<uint64_t>(i);
+        check("mm", {{"shape", fmt::format("{}x{},{}x{}", m, k, k, n)}}, seed);
+        check("addmm", {{"shape", fmt::format("{}x{},{}x{},{}", m, k, k, n, often() ? fmt::format("{}", n) : fmt::format("{}x{}", m, n))}, {"beta", "0.5"}, {"alpha", "2"}}, seed);
+        check("bmm", {{"shape", fmt::format("{}x{}x{},{}x{}x{}", b, m, k, b, k, n)}}, seed);
+        check("baddbmm", {{"shape", fmt::format("{}x{}x{},{}x{}x{},{}x{}", b, m, k, b, k, n, m, n)}}, seed);
+        check("linear", {{"shape", fmt::format("{}x{}x{},{}x{}{}", b, m, k, n, k, often() ? fmt::format(",{}", n) : "")}}, seed);
+        check("matmul", {{"shape", fmt::format("{}x1x{}x{},{}x{}x{}", b, m, k, c, k, n)}}, seed);
+        check("matmul", {{"shape", fmt::format("{}{},{}x{}x{}", often() ? fmt::format("{}x", m) : "", k, c, k, n)}}, seed);
+        check("matmul", {{"shape", fmt::format("{}x{}x{},{}", c, m, k, k)}}, seed);
+    }
+}
+
+std::string refusal(const std::string &op, const std::string &shape) {
+    try {
+        find_operator(op).workload({{"shape", shape}});
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(MatmulOperators, RefuseWhatDoesNotFit) {
+    EXPECT_EQ(refusal("mm", "3x4,5x6"), "mm: shapes 3x4 and 5x6 cannot be multiplied");
+    EXPECT_EQ(refusal("mm", "3,5x6"), "mm: both operands must have 2 dimensions, not 1 and 2");
+    EXPECT_EQ(refusal("bmm", "2x3x4,3x4x5"), "bmm: batches of 2 and 3 products do not match");
+    EXPECT_EQ(refusal("linear", "3x4,6x5"), "linear: shapes 3x4 and 6x5 cannot be multiplied: the input has 4 features, the weight 5");
+    EXPECT_EQ(refusal("linear", "3x4,6x4,5"), "linear: the bias must have 6 elements, not the shape 5");
+    EXPECT_THAT(refusal("matmul", "2x3x4,3x4x5"), testing::HasSubstr("do not broadcast"));
+    EXPECT_EQ(refusal("matmul", "3x4,5"), "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
+    EXPECT_EQ(refusal("mm", "0x4,4x5"), "mm: a tensor is empty, so there is nothing to compute");
+    EXPECT_EQ(refusal("addmm", "3x4,4x5,3x1"), "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
+}
+
+// A call of a graph: the inputs of the kernel are its tensors in another order.
+TEST(MatmulOperators, TakeCalls) {
+    AtenCall call{"aten::addmm.default", {{"self", {{{5}}}, nullptr}, {"mat1", {{{3, 4}}}, nullptr}, {"mat2", {{{4, 5}}}, nullptr}}};
+    const Resolution found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.op->name(), "addmm");
+    EXPECT_EQ(found.inputs, (std::vector<size_t>{1, 2, 0}));
+}
+
+}  // namespace
+}  // namespace atalla
