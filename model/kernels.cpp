@@ -16,6 +16,9 @@ Routine compile_routine(const Operator &op, const Workload &workload, const Mach
     options.pads = kernel.pads;
     options.routine = true;
     codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    // A branch that reaches too far is found when its packet is encoded.
+    for (const PlacedPacket &packet : compiled.program.packets)
+        for (const Instruction &slot : packet.packet) encode(slot);
     return {fmt::format("{} {}", op.name(), workload.title()), std::move(compiled.program), compiled.tensors.size()};
 }
 
