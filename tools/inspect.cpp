@@ -9,6 +9,7 @@
 #include "graph_import/import.h"
 #include "graph_import/print.h"
 #include "isa/error.h"
+#include "runtime/describe.h"
 #include "tools/run_tool.h"
 
 namespace {
@@ -26,7 +27,14 @@ void summarize(const ImportedModel &model) {
                model.dialect == "TRAINING" ? "plain export" : "decomposed export");
 }
 
+void inspect_loadable(const Options &options) {
+    const std::shared_ptr<const Model> model = Model::load(options.file);
+    if (options.json) std::cout << describe(*model).dump(2) << "\n";
+    else fmt::print("{}", describe_text(*model));
+}
+
 void inspect(const Options &options) {
+    if (options.file.extension() == ".atl") return inspect_loadable(options);
     const ImportedModel model = import_model(options.file, {options.model});
     if (options.json) {
         std::cout << model_json(model).dump(2) << "\n";
@@ -44,11 +52,11 @@ void inspect(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app("Prints what is in a model that torch.export.save wrote: by default a table of inputs, calls and outputs.",
+    CLI::App app("Prints what is in a model that torch.export.save wrote, by default a table of inputs, calls and outputs, or in a compiled one.",
                  "atalla-inspect");
-    app.footer("Examples:\n  atalla inspect model.pt2\n  atalla inspect model.pt2 --operators --parameters --symbols");
+    app.footer("Examples:\n  atalla inspect model.pt2\n  atalla inspect model.pt2 --operators --parameters --symbols\n  atalla inspect model.atl");
     Options options;
-    app.add_option("FILE", options.file, "The .pt2 file")->required();
+    app.add_option("FILE", options.file, "The .pt2 or .atl file")->required();
     app.add_option("--model", options.model, "Which model, if the archive holds several");
     app.add_flag("--code", options.code, "The graph as code");
     app.add_flag("--operators", options.operators, "Its operators with the number of calls");

@@ -1,0 +1,129 @@
+"""torch.compile with the backend, as users call it."""
+
+import warnings
+
+import pytest
+import torch
+from atalla.backend import atalla as backend
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def close(a, b):
+    return torch.nn.functional.cosine_similarity(a.double().flatten(), b.double().flatten(), dim=0).item() > 0.9995
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return self.out(torch.nn.functional.scaled_dot_product_attention(q, k, v)).reshape(x.shape[0], -1)
+
+
+def test_runs_a_module():
+    model = Attention().eval()
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        x = torch.randn(2, 8, 32)
+        assert close(compiled(x), model(x))
+
+
+def test_sizes_may_change():
+    model = Attention().eval()
+    compiled = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for size in (2, 3, 5, 1):
+            x = torch.randn(size, 8, 32)
+            assert close(compiled(x), model(x))
+
+
+def test_graph_breaks_are_bridged():
+    class Breaks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+
+        def forward(self, x):
+            x = self.first(x)
+            if x.sum() > 0:
+                return self.second(x)
+            return self.second(-x)
+
+    model = Breaks().eval()
+    compiled = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(4, 16)
+            assert close(compiled(x), model(x))
+
+
+def test_buffers_are_mutated():
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(16, 16)
+            self.register_buffer("total", torch.zeros(16))
+
+        def forward(self, x):
+            self.total.add_(x.sum(0))
+            return self.linear(x) + self.total
+
+    torch.manual_seed(0)
+    model, other = Counts().eval(), Counts().eval()
+    other.load_state_dict(model.state_dict())
+    compiled = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(4, 16)
+            assert close(compiled(x), other(x))
+    torch.testing.assert_close(model.total, other.total)
+
+
+def test_changed_weights_are_seen():
+    model = torch.nn.Linear(16, 4).eval()
+    compiled = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        x = torch.randn(2, 16)
+        compiled(x)
+        model.weight.mul_(-2)
+        assert close(compiled(x), model(x))
+
+
+def test_training_runs_in_pytorch():
+    model = torch.nn.Linear(16, 4)
+    compiled = torch.compile(model, backend=backend)
+    with pytest.warns(UserWarning, match="gradients are needed"):
+        compiled(torch.randn(2, 16)).sum().backward()
+    assert model.weight.grad is not None
+
+
+def test_unknown_operators_run_in_pytorch_once_said():
+    def function(x):
+        return torch.linalg.inv(x) @ x
+
+    compiled = torch.compile(function, backend=backend)
+    x = torch.eye(4) * 2
+    with torch.no_grad(), pytest.warns(UserWarning, match="linalg_inv"):
+        torch.testing.assert_close(compiled(x), function(x))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(x)
+    torch.compiler.reset()
+    strict = torch.compile(function, backend=backend, options={"strict": True})
+    with torch.no_grad(), pytest.raises(Exception, match="linalg_inv"):
+        strict(x)
+
+
+def test_unknown_options_are_named():
+    compiled = torch.compile(torch.nn.Linear(4, 4), backend=backend, options={"machin": "fsim"})
+    with torch.no_grad(), pytest.raises(Exception, match="unknown options of the atalla backend: machin"):
+        compiled(torch.randn(1, 4))

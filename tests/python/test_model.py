@@ -1,0 +1,139 @@
+"""Compiling, loading, calling and saving."""
+
+import pathlib
+import subprocess
+import sys
+import threading
+
+import atalla
+import numpy
+import pytest
+import torch
+import zoo
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def cosine(a, b):
+    a, b = (torch.as_tensor(x).double().flatten() for x in (a, b))
+    return torch.nn.functional.cosine_similarity(a, b, dim=0).item()
+
+
+def test_is_close_to_pytorch(compiled, exported):
+    _, x, expected = exported
+    result = compiled(x)
+    assert isinstance(result, torch.Tensor) and result.shape == expected.shape
+    assert cosine(result, expected) > 0.9999
+
+
+def test_takes_numpy_dlpack_and_strided_tensors(compiled, exported):
+    _, x, _ = exported
+    expected = compiled(x).numpy()
+    from_numpy = compiled(x.numpy())
+    assert isinstance(from_numpy, numpy.ndarray)
+    transposed = x.t().contiguous().t()
+    reversed_view = x.numpy()[::-1, ::-1].copy()[::-1, ::-1]
+
+    class OnlyDlpack:
+        def __dlpack__(self, **how):
+            return x.numpy().__dlpack__(**how)
+
+        def __dlpack_device__(self):
+            return x.numpy().__dlpack_device__()
+
+    for result in (from_numpy, compiled(transposed).numpy(), compiled(reversed_view), compiled(OnlyDlpack())):
+        numpy.testing.assert_array_equal(result, expected)
+
+
+def test_saved_model_gives_the_same(compiled, exported, tmp_path):
+    _, x, _ = exported
+    file = tmp_path / "mlp.atl"
+    compiled.save(file)
+    loaded = atalla.load(file)
+    name = loaded.inputs[0]["name"]
+    assert torch.equal(loaded(x), compiled(x))
+    assert torch.equal(loaded(**{name: x}), compiled(x))
+
+
+def test_report_profile_and_counters(compiled, exported):
+    compiled(exported[1])
+    report = compiled.report()
+    assert report["machine"] == "ax01"
+    assert any(o["target"] == "aten::linear" and o["on"] == "accelerator" for o in report["operators"])
+    profile = compiled.profile()
+    assert profile["cycles"] == sum(step["cycles"] for step in profile["steps"]) > 0
+    compiled(exported[1])
+    assert compiled.counters()["programs_loaded"] == 1
+
+
+def test_threads_share_a_model(compiled, exported):
+    inputs = [exported[1] + i for i in range(3)]
+    expected = [compiled(x) for x in inputs]
+    results = [None] * len(inputs)
+
+    def call(i):
+        results[i] = compiled(inputs[i])
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(a, b) for a, b in zip(results, expected))
+
+
+def test_cache_keeps_its_state():
+    step = zoo.make("decode_step")
+    compiled = atalla.compile(step.export())
+    module = step.module
+    with torch.no_grad():
+        for position in range(4):
+            x, where = torch.randn(1, 1, 64), torch.tensor([position])
+            assert cosine(compiled(x, where), module(x, where)) > 0.9995
+    first = compiled(x, torch.tensor([0]))
+    compiled.reset_states()
+    assert not torch.equal(compiled(x, torch.tensor([1])), first)
+
+
+def test_sizes_are_specialized():
+    model = torch.nn.Linear(16, 8).eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    exported = torch.export.export(model, (torch.randn(4, 16),), dynamic_shapes=({0: batch},))
+    symbol = str(next(iter(exported.range_constraints)))
+    compiled = atalla.compile(exported, sizes=[{symbol: 2}, {symbol: 5}])
+    for size in (2, 5, 2):
+        x = torch.randn(size, 16)
+        with torch.no_grad():
+            assert cosine(compiled(x), model(x)) > 0.9999
+    assert compiled.counters()["programs_loaded"] == 2
+    with pytest.raises(atalla.AtallaError, match=r"has sizes \[3, 16\], but the model is compiled for \[2, 16\] or \[5, 16\]"):
+        compiled(torch.randn(3, 16))
+    with pytest.raises(atalla.AtallaError, match=f"{symbol} = 65 is out of the range of the export"):
+        atalla.compile(exported, sizes={symbol: 65})
+
+
+def test_mistakes_have_messages(compiled, exported, tmp_path):
+    _, x, _ = exported
+    with pytest.raises(ValueError, match="holds float64, but the model takes float32"):
+        compiled(x.double())
+    with pytest.raises(atalla.AtallaError, match=r"has sizes \[7, 64\], but the model is compiled for \[8, 64\]"):
+        compiled(x[:7])
+    compiled.save(tmp_path / "m.atl")
+    loaded = atalla.load(tmp_path / "m.atl")
+    with pytest.raises(TypeError, match="the model has no input 'y'"):
+        loaded(y=x)
+    with pytest.raises(TypeError, match="missing: "):
+        loaded()
+    with pytest.raises(atalla.AtallaError, match="No such file"):
+        atalla.load(tmp_path / "nothing.atl")
+    (tmp_path / "bad.atl").write_bytes(b"x" * 100)
+    with pytest.raises(atalla.AtallaError, match="this is not a loadable"):
+        atalla.load(tmp_path / "bad.atl")
+    with pytest.raises(atalla.AtallaError, match="there is no machine"):
+        atalla.compile(exported[0], machine="ax02")
+
+
+def test_import_needs_no_torch():
+    code = "import sys, atalla; assert 'torch' not in sys.modules; print(atalla.version())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
