@@ -23,7 +23,6 @@ constexpr double most_naive_flops = 8e9;
 // A program this many times slower than the bound is of no interest.
 constexpr uint64_t hopeless = 64, always_allowed = 10'000'000;
 // A parameter that no space has.
-constexpr const char *unoptimized_mark = "unoptimized";
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

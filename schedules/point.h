@@ -14,6 +14,9 @@ namespace atalla {
 // A name is made of ASCII letters, digits, underscores and dots, so that every text form of a point is unambiguous.
 bool is_parameter_name(std::string_view name);
 
+// A parameter that no space has: it marks the point of the program that is generated without optimization.
+constexpr std::string_view unoptimized_mark = "unoptimized";
+
 // Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial.
 class Point {
 public:

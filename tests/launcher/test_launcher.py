@@ -14,7 +14,7 @@ import textwrap
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = "test build bench tune run inspect ops simulate asm disasm db format".split()
+COMMANDS = "test build bench tune run compile inspect ops simulate asm disasm dashboard db format".split()
 
 CMAKE = r"""
 while [ "$1" != -B ]; do shift; done
@@ -27,10 +27,14 @@ rule copy
 rule copy_alone
   command = mkdir $PROJECT/copying && sleep 0.2 && cp \$in \$out; status=\$\$?; rmdir $PROJECT/copying; exit \$\$status
 build bin/atalla-tune: copy_alone $PROJECT/tools/tune.cpp
+build bin/atalla-compare: copy $PROJECT/tools/compare.cpp
+build atalla-compare: phony bin/atalla-compare
 build bin/bench_first: copy $PROJECT/bench.cpp
 build bin/bench_second: copy $PROJECT/bench.cpp
 build benchmarks: phony bin/bench_first bin/bench_second
 build atalla-tune: phony bin/atalla-tune
+build bin/atalla-dashboard: copy $PROJECT/tools/dashboard.cpp
+build atalla-dashboard: phony bin/atalla-dashboard
 build all: phony atalla-tune
 END
 """
@@ -67,8 +71,11 @@ class Launcher(unittest.TestCase):
             shutil.copy(SOURCE / name, self.project / name)
         (self.project / "atalla-tune").symlink_to("atalla")
         self.program("tune", 'echo "tune:$*"')
+        self.program("dashboard", 'echo "dashboard:$ATALLA_BENCH:$*"')
+        self.program("compare", 'echo "compare:$*"; for file; do [ ! -d "$file" ] || grep -h . "$file"/*.json; '
+                                '[ ! -f "$file" ] || cat "$file"; done; exit "${COMPARE_STATUS-0}"')
         self.write(self.project / "bench.cpp", 'for word; do case $word in --benchmark_out=*) '
-                                               'echo "{}" > "${word#*=}";; esac; done\necho "bench:$*"')
+                                               'echo "{${RESULT-}}" > "${word#*=}";; esac; done\necho "bench:$*"')
 
         self.stubs = self.base / "stubs"
         # Every package that is asked for is installed.
@@ -337,9 +344,64 @@ class Launcher(unittest.TestCase):
         result = self.launch("bench", "second", "--benchmark_filter=x")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("--benchmark_filter=x", result.stdout)
-        self.assertEqual([file.name for file in (self.build / "bench").iterdir()], ["second.json"])
+        self.assertEqual(self.results(), ["second.json"])
         self.launch("bench")
-        self.assertCountEqual([file.name for file in (self.build / "bench").iterdir()], ["first.json", "second.json"])
+        self.assertCountEqual(self.results(), ["first.json", "second.json"])
+
+    def results(self, folder="bench"):
+        return [file.name for file in (self.build / folder).glob("*.json")]
+
+    def test_the_results_of_the_run_before_are_kept(self):
+        for result in "abc":
+            self.launch("bench", "first", RESULT=result)
+        self.assertEqual((self.build / "bench/first.json").read_text(), "{c}\n")
+        self.assertEqual((self.build / "bench/previous/first.json").read_text(), "{b}\n")
+
+    def test_comparison_of_a_run_with_earlier_results(self):
+        self.launch("bench", RESULT="old")
+        mine = self.base / "mine"
+        shutil.copytree(self.build / "bench", mine)
+        # The results that the run replaces, by each way of naming them; a benchmark that was not run is not compared.
+        for old in ("last", str(self.build / "bench"), str(mine), "mine", str(mine / "first.json")):
+            result = self.launch("bench", "first", "--compare", old, "--json", RESULT="new")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            first, *rest = result.stdout.splitlines()
+            self.assertTrue(first.startswith("compare:--json "), result.stdout)
+            self.assertTrue(first.endswith(" " + str(self.build / "bench/first.json")), first)
+            self.assertEqual((rest[0], rest[-1]), ("{old}", "{new}"), old)
+            self.assertIn("bench:", result.stderr)
+            self.launch("bench", RESULT="old")
+        self.assertFalse((self.build / ".compared").exists())
+
+    def test_a_slower_benchmark_gives_a_failing_status(self):
+        self.launch("bench")
+        for arguments in (["--compare", "last"], ["--compare=last"], ["--compare", "last", "--with", str(self.build / "bench")]):
+            result = self.launch("bench", *arguments, COMPARE_STATUS="3")
+            self.assertEqual(result.returncode, 3, result.stderr)
+
+    def test_comparison_without_a_run(self):
+        self.launch("bench", RESULT="old")
+        mine = self.base / "mine"
+        shutil.copytree(self.build / "bench", mine)
+        result = self.launch("bench", "--compare", str(mine), "--with", str(self.build / "bench/first.json"), "--all")
+        self.assertEqual(result.stdout.splitlines()[0], f"compare:--all {mine} {self.build}/bench/first.json")
+        self.assertNotIn("bench:", result.stderr)
+
+    def test_bad_comparisons(self):
+        for arguments, status, message in ((["--compare"], 2, "--compare needs a value"),
+                                           (["--compare", "absent"], 2, "there is nothing to compare with at absent"),
+                                           (["--json"], 2, "--json needs --compare OLD"),
+                                           (["--with", "x"], 2, "--with needs --compare OLD"),
+                                           (["--compare", "last"], 1, "there are none before them to compare with")):
+            result = self.launch("bench", *arguments)
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn(message, result.stderr)
+        result = self.launch("bench", "--help")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("--compare last", result.stdout)
+
+    def test_the_dashboard_finds_the_benchmarks(self):
+        self.assertEqual(self.launch("dashboard", "-o", "site").stdout, f"dashboard:{self.build}/bench:-o site\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,161 @@
+#include "dashboard/site.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "dashboard/kernel_record.h"
+#include "dashboard/site_json.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char *data_folder = "data";
+constexpr const char *summary_file = "summary.js";
+
+// Files that pages fetch by a script element, the only way that works without a server. What the characters < > & could
+// mean to a page is written as an escape.
+std::string script_of(const std::string &name, const ordered_json &value) {
+    const std::string json = value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+    std::string text = fmt::format("atalla.receive(\"{}\",", name);
+    text.reserve(text.size() + json.size() + 4);
+    for (const char character : json) {
+        switch (character) {
+            case '<': text += "\\u003c"; break;
+            case '>': text += "\\u003e"; break;
+            case '&': text += "\\u0026"; break;
+            default: text += character;
+        }
+    }
+    return text + ");\n";
+}
+
+class Folder {
+public:
+    explicit Folder(const fs::path &output) : output_(output) {
+        std::error_code failure;
+        if (fs::exists(output) && !fs::is_directory(output)) throw Error(fmt::format("cannot write the dashboard to {}: it is a file", output.string()));
+        if (fs::exists(output) && !fs::is_empty(output) && !fs::exists(output / data_folder / summary_file))
+            throw Error(fmt::format("the folder {} holds something else than a dashboard; name a new folder with -o", output.string()));
+        fs::create_directories(output / data_folder, failure);
+        if (failure) throw Error(fmt::format("cannot make the folder {}: {}", (output / data_folder).string(), failure.message()));
+        for (const fs::directory_entry &entry : fs::directory_iterator(output / data_folder)) {
+            const std::string name = entry.path().filename().string();
+            if (name.ends_with(".js") && (name.starts_with("kernel-") || name.starts_with("program-"))) stale_.insert(name);
+        }
+    }
+    void copy_pages(const fs::path &pages) const {
+        std::error_code failure;
+        fs::copy(pages, output_, fs::copy_options::recursive | fs::copy_options::overwrite_existing, failure);
+        if (failure) throw Error(fmt::format("cannot copy the pages from {} to {}: {}", pages.string(), output_.string(), failure.message()));
+    }
+    void write(const std::string &name, const std::string &key, const ordered_json &value) {
+        const fs::path file = output_ / data_folder / name;
+        std::ofstream out(file, std::ios::binary);
+        out << script_of(key, value);
+        out.close();
+        if (!out) throw Error(fmt::format("writing {} failed: is the disk full, or the folder write-protected?", file.string()));
+        stale_.erase(name);
+    }
+    // Kernels that an earlier dashboard had and this one has not.
+    void remove_stale() const {
+        std::error_code ignored;
+        for (const std::string &name : stale_) fs::remove(output_ / data_folder / name, ignored);
+    }
+
+private:
+    fs::path output_;
+    std::set<std::string> stale_;
+};
+
+// The keys of the slowest winners.
+std::set<TrialKey> slowest(const std::vector<KeySummary> &all, int64_t count) {
+    std::vector<std::pair<int64_t, TrialKey>> winners;
+    for (const KeySummary &key : all)
+        if (key.winner) winners.emplace_back(-key.winner->trial.cycles, key.key);
+    std::sort(winners.begin(), winners.end());
+    if (std::ssize(winners) > count) winners.resize(static_cast<size_t>(count));
+    std::set<TrialKey> keys;
+    for (auto &[cycles, key] : winners) keys.insert(std::move(key));
+    return keys;
+}
+
+KernelNotes notes_of(const SiteOptions &options, const KernelRecord &kernel, const std::set<TrialKey> &with_program) {
+    if (!options.describe) return {};
+    const KernelVersion &current = kernel.current();
+    const TrialKey key = {kernel.op, kernel.workload, kernel.machine, current.compiler};
+    try {
+        return options.describe(key, current.winner ? &*current.winner : nullptr, with_program.contains(key));
+    } catch (const std::exception &) {
+        // A kernel of another version of the compiler is shown by what the database says of it.
+        return {};
+    }
+}
+
+}  // namespace
+
+SiteReport write_site(const Database &database, const SiteOptions &options) {
+    Folder folder(options.output);
+    folder.copy_pages(options.pages);
+    SiteReport report;
+    const std::vector<KeySummary> keys = database.list();
+    const auto all = static_cast<int64_t>(keys.size());
+    const std::set<TrialKey> with_program = slowest(keys, options.describe ? options.programs : 0);
+
+    ordered_json kernels = ordered_json::array();
+    std::map<std::string, std::string> machines;
+    for_each_kernel(database, keys, [&](KernelRecord &kernel) {
+        const KernelNotes notes = notes_of(options, kernel, with_program);
+        kernels.push_back(kernel_summary_json(kernel, notes));
+        folder.write(fmt::format("kernel-{}.js", kernel.id), kernel.id, kernel_detail_json(kernel, notes));
+        if (!notes.program.empty()) {
+            folder.write(fmt::format("program-{}.js", kernel.id), "program", {{"text", notes.program}});
+            report.programs++;
+        }
+        machines[kernel.machine] = kernel.machine_name;
+        report.kernels++;
+        report.trials += static_cast<int64_t>(kernel.trials());
+        const std::vector<HistoryEntry> history = kernel.history();
+        if (history.size() > 1) {
+            report.slower += history.back().cycles > history[history.size() - 2].cycles;
+            report.faster += history.back().cycles < history[history.size() - 2].cycles;
+        }
+        if (options.progress) options.progress(report.kernels, all);
+    });
+
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+    ordered_json summary = {{"title", options.title}, {"generated", now.count()}, {"database", database.file().filename().string()},
+                            {"trials", report.trials}, {"machines", ordered_json::array()}};
+    for (const auto &[fingerprint, name] : machines) summary["machines"].push_back(machine_json(fingerprint, name, options.machines));
+    summary["kernels"] = std::move(kernels);
+    folder.write("models.js", "models", models_json(options.models));
+    folder.write("benchmarks.js", "benchmarks", benchmarks_json(options.benchmarks, options.compare));
+    // Last, since it marks the folder as a whole dashboard.
+    folder.write(summary_file, "summary", summary);
+    folder.remove_stale();
+    return report;
+}
+
+fs::path find_pages() {
+    std::vector<fs::path> folders;
+    if (const char *chosen = std::getenv("ATALLA_PAGES"); chosen != nullptr && *chosen != '\0') folders.emplace_back(chosen);
+    std::error_code ignored;
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    if (!program.empty()) folders.push_back(program.parent_path().parent_path() / "share" / "atalla-tune" / "dashboard");
+    folders.emplace_back(ATALLA_PAGES_FOLDER);
+    for (const fs::path &folder : folders)
+        if (fs::exists(folder / "index.html", ignored)) return folder;
+    throw Error(fmt::format("the dashboard's pages are not in {}: install atalla-tune again, or name their folder in ATALLA_PAGES", folders.back().string()));
+}
+
+}  // namespace atalla
