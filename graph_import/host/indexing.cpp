@@ -1,0 +1,234 @@
+// Operators whose operands are indices.
+#include "graph_import/host/call.h"
+
+namespace atalla {
+
+namespace {
+
+int64_t settled(int64_t index, int64_t size, const HostCall &call) {
+    if (index < -size || index >= size) {
+        call.fail("index " + std::to_string(index) + " is outside a dimension of size " + std::to_string(size));
+    }
+    return index < 0 ? index + size : index;
+}
+
+// Where index.Tensor's rules put elements: the sizes of the result, and for each of its elements the offset in `x`.
+struct IndexPlan {
+    Extents sizes;
+    std::vector<int64_t> offsets;
+};
+
+IndexPlan plan_index(const HostCall &call, const HostTensor &x) {
+    const std::vector<ValueId> given = call->tensors("indices");
+    if (given.size() > x.sizes.size()) call.fail("more indices than dimensions");
+    Extents together;          // that the indices broadcast to
+    std::vector<size_t> indexed, kept;
+    for (size_t d = 0; d < x.sizes.size(); d++) {
+        if (d < given.size() && given[d]) {
+            const HostTensor &index = call[given[d]];
+            if (index.dtype == DType::Bool || index.dtype == DType::UInt8) {
+                call.fail("a mask as index gives a size that depends on data");
+            }
+            together = broadcast(together, index.sizes);
+            indexed.push_back(d);
+        } else {
+            kept.push_back(d);
+        }
+    }
+    if (indexed.empty()) call.fail("no index");
+    // Adjacent indices keep their place; separated ones move to the front.
+    const bool adjacent = indexed.back() - indexed.front() + 1 == indexed.size();
+    const size_t before = adjacent ? indexed.front() : 0;
+
+    const int64_t count = product(together);
+    std::vector<int64_t> chosen(count, 0);
+    for (size_t d : indexed) {
+        const Array<int64_t> index = load<int64_t>(call[given[d]], together);
+        for (int64_t i = 0; i < count; i++) chosen[i] += settled(index[i], x.sizes[d], call) * x.strides[d];
+    }
+    // One dimension that stands for all of the indices, then those that stay.
+    IndexPlan plan;
+    Extents sizes, strides;
+    const auto keep = [&](size_t d) {
+        plan.sizes.push_back(x.sizes[d]);
+        sizes.push_back(x.sizes[d]);
+        strides.push_back(x.strides[d]);
+    };
+    for (size_t d : kept) {
+        if (d < before) keep(d);
+    }
+    plan.sizes.insert(plan.sizes.end(), together.begin(), together.end());
+    const size_t index_dimension = sizes.size();
+    for (size_t d : kept) {
+        if (d >= before) keep(d);
+    }
+    const Extents outer(sizes.begin(), sizes.begin() + static_cast<int64_t>(index_dimension));
+    const Extents outer_strides(strides.begin(), strides.begin() + static_cast<int64_t>(index_dimension));
+    const Extents inner(sizes.begin() + static_cast<int64_t>(index_dimension), sizes.end());
+    const Extents inner_strides(strides.begin() + static_cast<int64_t>(index_dimension), strides.end());
+    plan.offsets.reserve(product(plan.sizes));
+    for_each_offset(outer, outer_strides, [&](int64_t a) {
+        for (int64_t b : chosen) for_each_offset(inner, inner_strides, [&](int64_t c) { plan.offsets.push_back(a + b + c); });
+    });
+    return plan;
+}
+
+HostTensor gathered(const HostTensor &x, const Extents &sizes, const std::vector<int64_t> &offsets) {
+    HostTensor result = make_tensor(x.dtype, sizes);
+    const int64_t bytes = element_bytes(x.dtype);
+    std::byte *to = mutable_data(result);
+    for (int64_t offset : offsets) {
+        std::memcpy(to, x.begin() + offset * bytes, bytes);
+        to += bytes;
+    }
+    return result;
+}
+
+HostResults index(const HostCall &call) {
+    const HostTensor x = call.tensor("self");
+    const IndexPlan plan = plan_index(call, x);
+    return {gathered(x, plan.sizes, plan.offsets)};
+}
+
+HostResults index_put(const HostCall &call) {
+    const HostTensor x = dense_copy(call.tensor("self"));
+    const IndexPlan plan = plan_index(call, x);
+    const bool accumulate = call->flag("accumulate");
+    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        using T = decltype(zero);
+        Array<T> result = load<T>(x);
+        const Array<T> values = load<T>(call.tensor("values"), plan.sizes);
+        for (size_t i = 0; i < plan.offsets.size(); i++) {
+            T &to = result[plan.offsets[i]];
+            to = accumulate ? to + values.data[i] : values.data[i];
+        }
+        return {store(result, x.dtype)};
+    });
+}
+
+// The offsets of x[..., index, ...] for a list of indices along one dimension.
+HostTensor along(const HostCall &call, const HostTensor &x, int64_t d, const HostTensor &index, const Extents &result_sizes) {
+    const Array<int64_t> indices = load<int64_t>(index);
+    HostTensor moved = x;   // the dimension first, as rows to pick from
+    moved.sizes.erase(moved.sizes.begin() + d);
+    moved.strides.erase(moved.strides.begin() + d);
+    const Extents outer(moved.sizes.begin(), moved.sizes.begin() + d), inner(moved.sizes.begin() + d, moved.sizes.end());
+    const Extents outer_strides(moved.strides.begin(), moved.strides.begin() + d);
+    const Extents inner_strides(moved.strides.begin() + d, moved.strides.end());
+    std::vector<int64_t> offsets;
+    for_each_offset(outer, outer_strides, [&](int64_t a) {
+        for (int64_t i : indices.data) {
+            const int64_t row = settled(i, x.sizes[d], call) * x.strides[d];
+            for_each_offset(inner, inner_strides, [&](int64_t c) { offsets.push_back(a + row + c); });
+        }
+    });
+    return gathered(x, result_sizes, offsets);
+}
+
+HostResults index_copy(const HostCall &call) {
+    const HostTensor x = dense_copy(call.tensor("self"));
+    const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
+    const Array<int64_t> index = load<int64_t>(call.tensor("index"));
+    const HostTensor source = call.tensor("source");
+    const int64_t bytes = element_bytes(x.dtype);
+    if (source.dtype != x.dtype) call.fail("source and self have different types");
+    for (size_t i = 0; i < index.data.size(); i++) {
+        HostTensor to = x, from = source;
+        to.offset += settled(index.data[i], x.sizes[d], call) * x.strides[d];
+        from.offset += static_cast<int64_t>(i) * source.strides[d];
+        to.sizes[d] = from.sizes[d] = 1;
+        const HostTensor values = dense_copy(from);
+        int64_t next = 0;
+        for_each_offset(to.sizes, to.strides, [&](int64_t offset) {
+            std::memcpy(const_cast<std::byte *>(to.begin()) + offset * bytes, values.begin() + next++ * bytes, bytes);
+        });
+    }
+    return {x};
+}
+
+// The offset in `x` of each element of `index`, which replaces the element's own coordinate in dimension d.
+std::vector<int64_t> element_offsets(const HostCall &call, const HostTensor &x, int64_t d, const HostTensor &index) {
+    const Array<int64_t> indices = load<int64_t>(index);
+    std::vector<int64_t> offsets;
+    Extents strides = x.strides;
+    if (!strides.empty()) strides[d] = 0;
+    size_t next = 0;
+    for_each_offset(index.sizes, strides, [&](int64_t offset) {
+        const int64_t along = settled(indices.data[next++], x.sizes.empty() ? 1 : x.sizes[d], call);
+        offsets.push_back(offset + (x.sizes.empty() ? 0 : along * x.strides[d]));
+    });
+    return offsets;
+}
+
+HostResults gather(const HostCall &call) {
+    const HostTensor x = call.tensor("self"), index = call.tensor("index");
+    const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
+    return {gathered(x, index.sizes, element_offsets(call, x, d, index))};
+}
+
+HostKernel scatter(bool add) {
+    return [add](const HostCall &call) -> HostResults {
+        const HostTensor x = dense_copy(call.tensor("self")), index = call.tensor("index");
+        const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
+        const std::vector<int64_t> offsets = element_offsets(call, x, d, index);
+        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+            using T = decltype(zero);
+            Array<T> result = load<T>(x);
+            Array<T> values;
+            if (call->find("src")) {
+                HostTensor part = call.tensor("src");
+                part.sizes = index.sizes;
+                values = load<T>(part);
+            } else {
+                values = Array<T>(index.sizes, load<T>(call.tensor("value"))[0]);
+            }
+            for (size_t i = 0; i < offsets.size(); i++) {
+                result[offsets[i]] = add ? result[offsets[i]] + values.data[i] : values.data[i];
+            }
+            return {store(result, x.dtype)};
+        });
+    };
+}
+
+HostResults embedding(const HostCall &call) {
+    const HostTensor weight = call.tensor("weight"), indices = call.tensor("indices");
+    const HostTensor flat = dense_copy(indices);
+    Extents sizes = indices.sizes;
+    sizes.push_back(weight.sizes.at(1));
+    return {along(call, weight, 0, flat, sizes)};
+}
+
+HostResults index_select(const HostCall &call) {
+    const HostTensor x = call.tensor("self"), index = call.tensor("index");
+    const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
+    Extents sizes = x.sizes;
+    sizes[d] = index.elements();
+    return {along(call, x, d, index, sizes)};
+}
+
+HostResults one_hot(const HostCall &call) {
+    const HostTensor x = call.tensor("self");
+    const Extents sizes = call.result_sizes();
+    const Array<int64_t> classes = load<int64_t>(x);
+    Array<int64_t> result(sizes);
+    for (size_t i = 0; i < classes.data.size(); i++) {
+        result[static_cast<int64_t>(i) * sizes.back() + settled(classes.data[i], sizes.back(), call)] = 1;
+    }
+    return {store(result, DType::Int64)};
+}
+
+}  // namespace
+
+void add_indexing_kernels(HostKernels &kernels) {
+    kernels["aten::index.Tensor"] = kernels["aten::_unsafe_index.Tensor"] = index;
+    kernels["aten::index_put"] = index_put;
+    kernels["aten::index_copy"] = index_copy;
+    kernels["aten::index_select"] = index_select;
+    kernels["aten::embedding"] = embedding;
+    kernels["aten::gather"] = gather;
+    kernels["aten::scatter.src"] = kernels["aten::scatter.value"] = scatter(false);
+    kernels["aten::scatter_add"] = scatter(true);
+    kernels["aten::one_hot"] = one_hot;
+}
+
+}  // namespace atalla

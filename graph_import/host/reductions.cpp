@@ -1,0 +1,335 @@
+// Operators that reduce or scan dimensions.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "graph_import/host/call.h"
+
+namespace atalla {
+
+namespace {
+
+int64_t rank_of(const HostTensor &x) { return static_cast<int64_t>(x.sizes.size()); }
+
+// The tensor with the reduced dimensions last and dense, as rows that are reduced to one value each.
+template <typename T>
+struct Rows {
+    Array<T> values;
+    int64_t length = 1;     // of a row
+    Extents kept;           // sizes of the result, reduced dimensions left out
+    Extents kept_as_one;    // ... or left in as 1
+    int64_t count() const { return product(kept); }
+    const T *row(int64_t i) const { return values.data.data() + i * length; }
+};
+
+template <typename T>
+Rows<T> rows_of(const HostTensor &x, const Extents &dimensions) {
+    HostTensor moved = x;
+    moved.sizes.clear();
+    moved.strides.clear();
+    Rows<T> rows;
+    for (int64_t d = 0; d < rank_of(x); d++) {
+        if (std::find(dimensions.begin(), dimensions.end(), d) != dimensions.end()) {
+            rows.kept_as_one.push_back(1);
+            continue;
+        }
+        moved.sizes.push_back(x.sizes[d]);
+        moved.strides.push_back(x.strides[d]);
+        rows.kept.push_back(x.sizes[d]);
+        rows.kept_as_one.push_back(x.sizes[d]);
+    }
+    for (int64_t d : dimensions) {
+        moved.sizes.push_back(x.sizes[d]);
+        moved.strides.push_back(x.strides[d]);
+        rows.length *= x.sizes[d];
+    }
+    rows.values = load<T>(moved);
+    return rows;
+}
+
+bool keeps(const HostCall &call) { return call->find("keepdim") && call->flag("keepdim"); }
+
+// `f(row, length)` of each row, computed in the result's type, or in the operand's if the result is a bool or an index.
+template <typename F>
+HostTensor reduce(const HostCall &call, DType compute, F &&f, const char *dims = "dim") {
+    const HostTensor x = call.tensor("self");
+    return with_compute_type(compute, [&](auto zero) {
+        using T = decltype(zero);
+        const Rows<T> rows = rows_of<T>(x, call.dimensions(dims, rank_of(x)));
+        using R = decltype(f(rows.row(0), rows.length));
+        Array<R> result(keeps(call) ? rows.kept_as_one : rows.kept);
+        for (int64_t i = 0; i < rows.count(); i++) result[i] = f(rows.row(i), rows.length);
+        return store(result, call.result_dtype());
+    });
+}
+
+// Sums of floats are kept in double.
+template <typename T>
+using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
+template <typename T>
+Sum<T> sum(const T *row, int64_t length) {
+    Sum<T> total = 0;
+    for (int64_t i = 0; i < length; i++) total += row[i];
+    return total;
+}
+
+// The first of the extreme elements; NaN is more extreme than all.
+template <typename T>
+int64_t extreme(const T *row, int64_t length, bool largest) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < length; i++) {
+        if (row[best] != row[best]) break;
+        if (row[i] != row[i] || (largest ? row[i] > row[best] : row[i] < row[best])) best = i;
+    }
+    return best;
+}
+
+template <typename T>
+double variance(const T *row, int64_t length, double correction) {
+    const double mean = static_cast<double>(sum(row, length)) / static_cast<double>(length);
+    double total = 0;
+    for (int64_t i = 0; i < length; i++) total += (row[i] - mean) * (row[i] - mean);
+    return total / std::max(0.0, static_cast<double>(length) - correction);
+}
+
+double correction_of(const HostCall &call) {
+    if (call->find("correction")) return call->optional_number("correction").value_or(1);
+    return call->find("unbiased") && !call->flag("unbiased") ? 0 : 1;
+}
+
+HostKernel spread(bool root) {
+    return [root](const HostCall &call) -> HostResults {
+        const double correction = correction_of(call);
+        return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
+            const double v = variance(row, length, correction);
+            return root ? std::sqrt(v) : v;
+        })};
+    };
+}
+
+HostKernel extreme_value(bool largest) {
+    return [largest](const HostCall &call) -> HostResults {
+        return {reduce(call, call.result_dtype(),
+                       [&](const auto *row, int64_t length) { return row[extreme(row, length, largest)]; })};
+    };
+}
+
+// Values, then indices.
+HostKernel extreme_with_index(bool largest) {
+    return [largest](const HostCall &call) -> HostResults {
+        const HostTensor x = call.tensor("self");
+        const Extents dimension = {call.dimension("dim", rank_of(x))};
+        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+            using T = decltype(zero);
+            const Rows<T> rows = rows_of<T>(x, x.sizes.empty() ? Extents{} : dimension);
+            Array<T> values(keeps(call) ? rows.kept_as_one : rows.kept);
+            Array<int64_t> indices(values.sizes);
+            for (int64_t i = 0; i < rows.count(); i++) {
+                indices[i] = extreme(rows.row(i), rows.length, largest);
+                values[i] = rows.row(i)[indices[i]];
+            }
+            return {store(values, x.dtype), store(indices, DType::Int64)};
+        });
+    };
+}
+
+HostKernel index_of_extreme(bool largest) {
+    return [largest](const HostCall &call) -> HostResults {
+        const HostTensor x = call.tensor("self");
+        Extents dimensions;
+        if (call.has("dim")) {
+            dimensions = {call.dimension("dim", rank_of(x))};
+        } else {
+            for (int64_t d = 0; d < rank_of(x); d++) dimensions.push_back(d);
+        }
+        if (x.sizes.empty()) dimensions.clear();
+        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+            const auto rows = rows_of<decltype(zero)>(x, dimensions);
+            Array<int64_t> indices(keeps(call) ? rows.kept_as_one : rows.kept);
+            for (int64_t i = 0; i < rows.count(); i++) indices[i] = extreme(rows.row(i), rows.length, largest);
+            return {store(indices, DType::Int64)};
+        });
+    };
+}
+
+// Applies `f(row, length)`, which changes a row in place, along one dimension.
+template <typename F>
+HostResults along_rows(const HostCall &call, DType compute, F &&f) {
+    HostTensor x = call.tensor("self");
+    if (x.sizes.empty()) {
+        x.sizes = {1};
+        x.strides = {1};
+    }
+    const int64_t rank = rank_of(x), d = call.dimension("dim", rank);
+    std::swap(x.sizes[d], x.sizes[rank - 1]);
+    std::swap(x.strides[d], x.strides[rank - 1]);
+    return with_compute_type(compute, [&](auto zero) -> HostResults {
+        auto values = load<decltype(zero)>(x);
+        const int64_t length = x.sizes[rank - 1];
+        for (int64_t at = 0; at < static_cast<int64_t>(values.data.size()); at += length) f(values.data.data() + at, length);
+        HostTensor result = store(values, call.result_dtype());
+        std::swap(result.sizes[d], result.sizes[rank - 1]);
+        std::swap(result.strides[d], result.strides[rank - 1]);
+        if (call.tensor("self").sizes.empty()) result.sizes = result.strides = {};
+        return {result};
+    });
+}
+
+HostKernel softmax(bool logarithm) {
+    return [logarithm](const HostCall &call) -> HostResults {
+        return along_rows(call, call.result_dtype(), [&](auto *row, int64_t length) {
+            const auto largest = *std::max_element(row, row + length);
+            double total = 0;
+            for (int64_t i = 0; i < length; i++) total += std::exp(static_cast<double>(row[i] - largest));
+            using T = std::remove_reference_t<decltype(*row)>;
+            for (int64_t i = 0; i < length; i++) {
+                const double shifted = static_cast<double>(row[i] - largest);
+                row[i] = static_cast<T>(logarithm ? shifted - std::log(total) : std::exp(shifted) / total);
+            }
+        });
+    };
+}
+
+HostResults vector_norm(const HostCall &call) {
+    const double order = call->optional_number(call->find("ord") ? "ord" : "p").value_or(2);
+    return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
+        double total = 0, largest = 0;
+        for (int64_t i = 0; i < length; i++) {
+            const double magnitude = std::fabs(static_cast<double>(row[i]));
+            largest = std::max(largest, magnitude);
+            total += order == 2 ? magnitude * magnitude : order == 0 ? magnitude != 0 : std::pow(magnitude, order);
+        }
+        if (std::isinf(order)) return largest;
+        return order == 2 ? std::sqrt(total) : order == 0 ? total : std::pow(total, 1 / order);
+    })};
+}
+
+// The order of a row's elements: by value, equal ones as they stand.
+template <typename T>
+std::vector<int64_t> ranking(const T *row, int64_t length, bool descending) {
+    std::vector<int64_t> order(length);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return descending ? row[a] > row[b] : row[a] < row[b]; });
+    return order;
+}
+
+HostResults ordered(const HostCall &call, bool descending, int64_t taken) {
+    HostTensor x = call.tensor("self");
+    const int64_t rank = rank_of(x);
+    if (rank == 0) call.fail("a dimension is expected");
+    const int64_t d = call.dimension("dim", rank);
+    std::swap(x.sizes[d], x.sizes[rank - 1]);
+    std::swap(x.strides[d], x.strides[rank - 1]);
+    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        using T = decltype(zero);
+        const Array<T> values = load<T>(x);
+        const int64_t length = x.sizes[rank - 1];
+        Extents sizes = x.sizes;
+        sizes[rank - 1] = taken < 0 ? length : taken;
+        Array<T> sorted(sizes);
+        Array<int64_t> indices(sizes);
+        for (int64_t r = 0; r < product(sizes) / std::max<int64_t>(sizes[rank - 1], 1); r++) {
+            const T *row = values.data.data() + r * length;
+            const std::vector<int64_t> order = ranking(row, length, descending);
+            for (int64_t i = 0; i < sizes[rank - 1]; i++) {
+                indices[r * sizes[rank - 1] + i] = order[i];
+                sorted[r * sizes[rank - 1] + i] = row[order[i]];
+            }
+        }
+        HostResults results = {store(sorted, x.dtype), store(indices, DType::Int64)};
+        for (HostTensor &result : results) {
+            std::swap(result.sizes[d], result.sizes[rank - 1]);
+            std::swap(result.strides[d], result.strides[rank - 1]);
+        }
+        return results;
+    });
+}
+
+HostResults diff(const HostCall &call) {
+    if (call->integer("n") != 1) call.fail("only n = 1 is computed on the host");
+    std::vector<HostTensor> parts = {call.tensor("self")};
+    const int64_t d = call.dimension("dim", rank_of(parts[0]));
+    if (call.has("prepend")) parts.insert(parts.begin(), call.tensor("prepend"));
+    if (call.has("append")) parts.push_back(call.tensor("append"));
+    const HostTensor x = parts.size() == 1 ? parts[0] : concatenated(parts, d, parts[0].dtype);
+    HostTensor later = x, earlier = x;
+    later.offset += x.strides[d];
+    later.sizes[d] = earlier.sizes[d] = std::max<int64_t>(0, x.sizes[d] - 1);
+    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        auto result = load<decltype(zero)>(later);
+        const auto subtracted = load<decltype(zero)>(earlier);
+        for (size_t i = 0; i < result.data.size(); i++) result.data[i] -= subtracted.data[i];
+        return {store(result, x.dtype)};
+    });
+}
+
+}  // namespace
+
+void add_reduction_kernels(HostKernels &kernels) {
+    const auto each = [&](std::initializer_list<const char *> names, const HostKernel &kernel) {
+        for (const char *name : names) kernels[name] = kernel;
+    };
+    each({"aten::sum", "aten::sum.dim_IntList"}, [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) { return sum(row, length); })};
+    });
+    each({"aten::mean", "aten::mean.dim"}, [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
+            return static_cast<double>(sum(row, length)) / static_cast<double>(length);
+        })};
+    });
+    each({"aten::prod", "aten::prod.dim_int"}, [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
+            Sum<std::remove_cvref_t<decltype(*row)>> result = 1;
+            for (int64_t i = 0; i < length; i++) result *= row[i];
+            return result;
+        })};
+    });
+    each({"aten::any", "aten::any.dim", "aten::any.dims"}, [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
+            return static_cast<int64_t>(std::any_of(row, row + length, [](auto v) { return v != 0; }));
+        })};
+    });
+    each({"aten::all", "aten::all.dim", "aten::all.dims"}, [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
+            return static_cast<int64_t>(std::all_of(row, row + length, [](auto v) { return v != 0; }));
+        })};
+    });
+    each({"aten::amax", "aten::max"}, extreme_value(true));
+    each({"aten::amin", "aten::min"}, extreme_value(false));
+    kernels["aten::max.dim"] = extreme_with_index(true);
+    kernels["aten::min.dim"] = extreme_with_index(false);
+    kernels["aten::argmax"] = index_of_extreme(true);
+    kernels["aten::argmin"] = index_of_extreme(false);
+    each({"aten::var.correction", "aten::var.dim", "aten::var"}, spread(false));
+    each({"aten::std.correction", "aten::std.dim", "aten::std"}, spread(true));
+    each({"aten::linalg_vector_norm", "aten::norm.ScalarOpt_dim", "aten::norm.Scalar"}, vector_norm);
+    kernels["aten::logsumexp"] = [](const HostCall &call) -> HostResults {
+        return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
+            const double largest = static_cast<double>(*std::max_element(row, row + length));
+            if (std::isinf(largest)) return largest;
+            double total = 0;
+            for (int64_t i = 0; i < length; i++) total += std::exp(static_cast<double>(row[i]) - largest);
+            return largest + std::log(total);
+        })};
+    };
+    kernels["aten::cumsum"] = [](const HostCall &call) {
+        return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
+            for (int64_t i = 1; i < length; i++) row[i] += row[i - 1];
+        });
+    };
+    kernels["aten::cumprod"] = [](const HostCall &call) {
+        return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
+            for (int64_t i = 1; i < length; i++) row[i] *= row[i - 1];
+        });
+    };
+    each({"aten::softmax.int", "aten::_softmax"}, softmax(false));
+    each({"aten::log_softmax.int", "aten::_log_softmax"}, softmax(true));
+    kernels["aten::topk"] = [](const HostCall &call) { return ordered(call, call->flag("largest"), call->integer("k")); };
+    each({"aten::sort", "aten::sort.stable"}, [](const HostCall &call) { return ordered(call, call->flag("descending"), -1); });
+    kernels["aten::argsort"] = [](const HostCall &call) -> HostResults { return {ordered(call, call->flag("descending"), -1)[1]}; };
+    kernels["aten::diff"] = diff;
+}
+
+}  // namespace atalla

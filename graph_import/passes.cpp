@@ -1,0 +1,58 @@
+#include "graph_import/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+std::vector<Pass> &passes() {
+    static std::vector<Pass> all = {
+        {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
+        {"constants", "compute what depends on no input", fold_constants},
+        {"masks", "attention masks that are constant become causal or none", fold_masks},
+        {"strength", "cheaper operators with the same results: 2*x becomes x+x", reduce_strength},
+        {"batch-norm", "batch norms become part of the weights before them", fold_batch_norms},
+        {"weights", "products with constant matrices become linear, their weights arranged once", arrange_weights},
+        {"layout", "transposes move together and cancel", place_transposes},
+        {"common", "equal calls are made once", share_common},
+        {"dead", "calls without use go", remove_dead},
+    };
+    return all;
+}
+
+}  // namespace
+
+const std::vector<Pass> &graph_passes() { return passes(); }
+
+void register_pass(Pass pass) {
+    const auto same = [&](const Pass &other) { return other.name == pass.name; };
+    if (std::any_of(passes().begin(), passes().end(), same)) throw Error(fmt::format("a pass called '{}' is there already", pass.name));
+    passes().push_back(std::move(pass));
+}
+
+void run_passes(Graph &graph, const PassOptions &options) {
+    std::vector<std::string> names;
+    for (const Pass &pass : passes()) names.push_back(pass.name);
+    for (const std::string &skipped : options.skipped) {
+        if (std::find(names.begin(), names.end(), skipped) != names.end()) continue;
+        const std::string near = nearest_name(skipped, names);
+        throw Error(fmt::format("no pass '{}'{}", skipped, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near)));
+    }
+    for (const Pass &pass : passes()) {
+        if (options.skipped.contains(pass.name)) continue;
+        const int changes = pass.run(graph);
+        try {
+            verify(graph);
+        } catch (const Error &error) {
+            throw Error(fmt::format("after pass {}: {}", pass.name, error.what()));
+        }
+        if (options.after) options.after(pass, changes, graph);
+    }
+}
+
+}  // namespace atalla

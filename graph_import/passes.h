@@ -1,0 +1,45 @@
+// The passes over an imported graph: each can be skipped, printed after, and is verified.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph_import/graph.h"
+
+namespace atalla {
+
+struct Pass {
+    std::string name;
+    std::string help;
+    // Returns the number of changes. A pass may rely on nothing but the rules of graph.h: each works alone.
+    std::function<int(Graph &)> run;
+};
+
+// In the order in which they run.
+const std::vector<Pass> &graph_passes();
+// Appends a user's pass to those.
+void register_pass(Pass pass);
+
+struct PassOptions {
+    std::set<std::string> skipped;
+    // Called after each pass that ran.
+    std::function<void(const Pass &, int changes, const Graph &)> after;
+};
+
+// Error naming a skipped pass that does not exist, or the pass after which the graph breaks a rule.
+void run_passes(Graph &graph, const PassOptions &options = {});
+
+// One function a file in passes/.
+int canonicalize(Graph &graph);
+int fold_constants(Graph &graph);
+int fold_masks(Graph &graph);
+int reduce_strength(Graph &graph);
+int fold_batch_norms(Graph &graph);
+int arrange_weights(Graph &graph);
+int place_transposes(Graph &graph);
+int share_common(Graph &graph);
+int remove_dead(Graph &graph);
+
+}  // namespace atalla

@@ -1,0 +1,171 @@
+// One form for each meaning, so that later passes and whoever compiles the graph need to know fewer operators.
+#include <algorithm>
+#include <set>
+
+#include "graph_import/passes.h"
+#include "graph_import/passes/rewriter.h"
+
+namespace atalla {
+
+namespace {
+
+using Names = std::set<std::string_view>;
+
+// What only checks, or only gives integers that are known as expressions.
+bool is_check(std::string_view target) {
+    return target.starts_with("aten::_assert_") || target.starts_with("aten::sym_constrain_range") ||
+           target == "higher_order::_export_tracepoint";
+}
+
+const Names aliases = {"aten::alias", "aten::detach", "aten::clone", "aten::contiguous", "aten::lift_fresh_copy",
+                       "aten::lift_fresh", "aten::lift"};
+const Names conversions = {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::to.other",
+                           "aten::type_as"};
+const Names views = {"aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int", "aten::view_as",
+                     "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::unsqueeze", "aten::view"};
+const Names expansions = {"aten::expand", "aten::expand_as", "aten::broadcast_to"};
+const Names transposes = {"aten::t", "aten::mT", "aten::numpy_T", "aten::transpose.int", "aten::permute"};
+
+bool is_used(const Graph &graph, const std::vector<bool> &used, ValueId id) { return id && (used[id.index] || graph.is_output(id)); }
+
+std::vector<int64_t> dims_of(const Graph &graph, const Node &node) {
+    const auto rank = static_cast<int64_t>(graph.type(node.tensor("self")).sizes.size());
+    std::vector<int64_t> dims(rank);
+    for (int64_t i = 0; i < rank; i++) dims[i] = i;
+    const auto settle = [&](int64_t d) { return d < 0 ? d + rank : d; };
+    if (node.target == "aten::permute") {
+        const std::vector<int64_t> given = node.integers("dims");
+        for (int64_t i = 0; i < rank; i++) dims[i] = settle(given.at(i));
+    } else if (node.target == "aten::numpy_T") {
+        std::reverse(dims.begin(), dims.end());
+    } else if (node.target == "aten::transpose.int") {
+        if (rank > 0) std::swap(dims.at(settle(node.integer("dim0"))), dims.at(settle(node.integer("dim1"))));
+    } else if (rank >= 2) {
+        std::swap(dims[rank - 2], dims[rank - 1]);
+    }
+    return dims;
+}
+
+// `1 - x` and scalar overloads: sub.Tensor and the like take numbers too.
+void unify_arithmetic(Node &node) {
+    if (node.target == "aten::rsub.Scalar" || node.target == "aten::rsub.Tensor") {
+        const Argument self = *node.find("self"), other = *node.find("other"), alpha = *node.find("alpha");
+        if (alpha == Argument(SymInt(1))) node = make_call("aten::sub.Tensor", {{"self", other}, {"other", self}}, node);
+        return;
+    }
+    for (const char *name : {"add", "sub", "mul", "div"}) {
+        if (node.target != std::string("aten::") + name + ".Scalar") continue;
+        std::vector<NamedArgument> arguments = node.arguments;
+        node = make_call(std::string("aten::") + name + ".Tensor", std::move(arguments), node);
+    }
+}
+
+// Operators whose further results nobody uses, as the one that has only the first.
+void drop_results(Node &node) {
+    const auto first_only = [&](const char *target, std::vector<NamedArgument> arguments) {
+        Node replaced = make_call(target, std::move(arguments), node);
+        replaced.outputs.resize(1);
+        node = std::move(replaced);
+    };
+    const auto keep = [&](std::initializer_list<const char *> names) {
+        std::vector<NamedArgument> arguments;
+        for (const char *name : names) arguments.push_back({name, *node.find(name)});
+        return arguments;
+    };
+    if (node.target == "aten::native_layer_norm") {
+        first_only("aten::layer_norm", keep({"input", "normalized_shape", "weight", "bias", "eps"}));
+    } else if (node.target == "aten::_native_batch_norm_legit_no_training") {
+        auto arguments = keep({"input", "weight", "bias", "running_mean", "running_var", "momentum", "eps"});
+        arguments.push_back({"training", false});
+        arguments.push_back({"cudnn_enabled", false});
+        first_only("aten::batch_norm", std::move(arguments));
+    } else if (node.target == "aten::max_pool2d_with_indices") {
+        first_only("aten::max_pool2d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
+    } else if (node.target == "aten::native_group_norm") {
+        std::vector<NamedArgument> arguments = keep({"input", "weight", "bias", "eps"});
+        arguments.push_back({"num_groups", *node.find("group")});
+        first_only("aten::group_norm", std::move(arguments));
+    }
+}
+
+void unify_softmax(Node &node) {
+    const bool logarithm = node.target == "aten::_log_softmax";
+    if (!logarithm && node.target != "aten::_softmax") return;
+    std::vector<NamedArgument> arguments = {{"self", *node.find("self")}, {"dim", *node.find("dim")}};
+    if (node.flag("half_to_float")) arguments.push_back({"dtype", DType::Float32});
+    node = make_call(logarithm ? "aten::log_softmax.int" : "aten::softmax.int", std::move(arguments), node);
+}
+
+// convolution, as the conv1d, conv2d or conv_transpose2d that it is.
+void unify_convolution(const Graph &graph, Node &node) {
+    if (node.target != "aten::convolution") return;
+    const size_t rank = graph.type(node.tensor("weight")).sizes.size();
+    const bool transposed = node.flag("transposed");
+    if (rank != 3 && rank != 4) return;
+    std::vector<NamedArgument> arguments;
+    for (const char *name : {"input", "weight", "bias", "stride", "padding", "dilation", "groups"}) {
+        arguments.push_back({name, *node.find(name)});
+    }
+    if (transposed) {
+        if (rank != 4) return;
+        arguments.push_back({"output_padding", *node.find("output_padding")});
+    }
+    node = make_call(transposed ? "aten::conv_transpose2d.input" : rank == 3 ? "aten::conv1d" : "aten::conv2d", std::move(arguments), node);
+}
+
+}  // namespace
+
+int canonicalize(Graph &graph) {
+    std::vector<bool> used(graph.values.size());
+    for (const Node &node : graph.nodes) for_each_value(node, [&](ValueId id) { used[id.index] = true; });
+
+    Rewriter rewriter(graph);
+    return rewriter.sweep([&](Node &node) {
+        const auto erase = [&] {
+            node.target.clear();
+            rewriter.count();
+        };
+        // Keeps the results' type, which is the same by definition, and hands on the operand.
+        const auto hand_on = [&](std::string_view operand) {
+            rewriter.replace(node.outputs.at(0), node.tensor(operand));
+            node.target.clear();
+        };
+        const auto rewrite = [&](const char *target, std::vector<NamedArgument> arguments) {
+            Node made = make_call(target, std::move(arguments), node);
+            if (made.target != node.target || made.arguments.size() != node.arguments.size()) rewriter.count();
+            node = std::move(made);
+        };
+        if (is_check(node.target)) return erase();
+        if (node.outputs.empty()) return;
+        const TensorType &type = graph.type(node.outputs[0]);
+        if (aliases.contains(node.target)) return hand_on("self");
+        if (node.target == "aten::dropout" && !node.flag("train")) return hand_on("input");
+        if (conversions.contains(node.target)) {
+            if (graph.type(node.tensor("self")).dtype == type.dtype) return hand_on("self");
+            return rewrite("aten::_to_copy", {{"self", *node.find("self")}, {"dtype", type.dtype}});
+        }
+        if (views.contains(node.target)) {
+            if (graph.type(node.tensor("self")).sizes == type.sizes) return hand_on("self");
+            return rewrite("aten::view", {{"self", *node.find("self")}, {"size", type.sizes}});
+        }
+        if (expansions.contains(node.target)) {
+            if (graph.type(node.tensor("self")).sizes == type.sizes) return hand_on("self");
+            return rewrite("aten::expand", {{"self", *node.find("self")}, {"size", type.sizes}});
+        }
+        if (transposes.contains(node.target)) {
+            const std::vector<int64_t> dims = dims_of(graph, node);
+            if (std::is_sorted(dims.begin(), dims.end())) return hand_on("self");
+            return rewrite("aten::permute", {{"self", *node.find("self")}, {"dims", Sizes(dims.begin(), dims.end())}});
+        }
+        const std::string before = node.target;
+        unify_arithmetic(node);
+        unify_softmax(node);
+        unify_convolution(graph, node);
+        const bool first_only = std::none_of(node.outputs.begin() + 1, node.outputs.end(),
+                                             [&](ValueId id) { return is_used(graph, used, id); });
+        if (first_only && node.outputs.size() > 1) drop_results(node);
+        if (node.target != before) rewriter.count();
+    });
+}
+
+}  // namespace atalla
