@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "graph_import/guards.h"
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -78,17 +78,17 @@ void require_type(const Graph &graph, const Node &node, size_t index, const Host
 }  // namespace
 
 bool can_interpret(std::string_view target) {
-    return host_kernels().contains(std::string(target)) || target == "aten::sym_size.int" || target.starts_with("_operator.") ||
+    return interpreter::kernels().contains(std::string(target)) || target == "aten::sym_size.int" || target.starts_with("_operator.") ||
            target == "higher_order::cond" || is_assertion(target);
 }
 
 std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
                                        const std::function<const HostTensor &(ValueId)> &operands) {
-    const auto kernel = host_kernels().find(node.target);
-    if (kernel == host_kernels().end()) throw Error(fmt::format("{}: the host has no kernel of this operator", node.target));
+    const auto kernel = interpreter::kernels().find(node.target);
+    if (kernel == interpreter::kernels().end()) throw Error(fmt::format("{}: the host has no kernel of this operator", node.target));
     std::vector<HostTensor> results;
     try {
-        results = kernel->second(HostCall(graph, node, operands));
+        results = kernel->second(interpreter::Call(graph, node, operands));
     } catch (const Error &error) {
         const std::string what = error.what();
         throw Error(what.starts_with(node.target) ? what : fmt::format("{}: {}", node.target, what));

@@ -13,7 +13,7 @@ namespace {
 std::vector<Pass> &passes() {
     static std::vector<Pass> all = {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
-        {"constants", "compute what depends on no input", fold_constants},
+        {"constants", "compute what depends on no input", fold_constant_calls},
         {"masks", "attention masks that are constant become causal or none", fold_masks},
         {"strength", "cheaper operators with the same results: 2*x becomes x+x", reduce_strength},
         {"batch-norm", "batch norms become part of the weights before them", fold_batch_norms},

@@ -33,7 +33,7 @@ void run_passes(Graph &graph, const PassOptions &options = {});
 
 // One function a file in passes/.
 int canonicalize(Graph &graph);
-int fold_constants(Graph &graph);
+int fold_constant_calls(Graph &graph);
 int fold_masks(Graph &graph);
 int reduce_strength(Graph &graph);
 int fold_batch_norms(Graph &graph);

@@ -1,9 +1,9 @@
 // Normalizations.
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -34,7 +34,7 @@ HostTensor affine(Array<T> x, DType dtype, F &&f) {
 }
 
 template <typename T>
-Array<T> weights(const HostCall &call, const char *name, int64_t count, T otherwise) {
+Array<T> weights(const Call &call, const char *name, int64_t count, T otherwise) {
     if (!call.has(name)) return Array<T>({count}, otherwise);
     Array<T> values = load<T>(call.tensor(name));
     if (static_cast<int64_t>(values.data.size()) != count) call.fail(std::string(name) + " has another number of elements");
@@ -42,12 +42,12 @@ Array<T> weights(const HostCall &call, const char *name, int64_t count, T otherw
 }
 
 // Of the last dimensions; with the statistics as further results where the operator has them.
-HostKernel layer_norm(const char *eps_name, bool centred) {
-    return [=](const HostCall &call) -> HostResults {
+Kernel layer_norm(const char *eps_name, bool centred) {
+    return [=](const Call &call) -> Results {
         const HostTensor input = call.tensor("input");
         const Extents shape = call->integers("normalized_shape");
         const int64_t length = product(shape);
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
             const double smallest = std::is_same_v<T, double> ? 2.220446049250313e-16 : 1.1920928955078125e-07;   // of its arithmetic
             const double eps = call->optional_number(eps_name).value_or(smallest);
@@ -57,7 +57,7 @@ HostKernel layer_norm(const char *eps_name, bool centred) {
             const int64_t rows = length ? static_cast<int64_t>(x.data.size()) / length : 0;
             std::vector<Statistics> found;
             for (int64_t r = 0; r < rows; r++) found.push_back(statistics(&x.data[r * length], length, eps, centred));
-            HostResults results = {affine(x, call.result_dtype(), [&](int64_t i, double value) {
+            Results results = {affine(x, call.result_dtype(), [&](int64_t i, double value) {
                 const Statistics &s = found[i / length];
                 return (value - s.mean) * s.reciprocal * weight[i % length] + bias[i % length];
             })};
@@ -76,11 +76,11 @@ HostKernel layer_norm(const char *eps_name, bool centred) {
 }
 
 // One mean and variance for each group of channels of each image.
-HostResults group_norm(const HostCall &call) {
+Results group_norm(const Call &call) {
     const HostTensor input = call.tensor("input");
     const int64_t groups = call->integer(call->find("num_groups") ? "num_groups" : "group");
     const double eps = call->number("eps");
-    return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<T> x = load<T>(input);
         const int64_t channels = x.size(1);
@@ -100,10 +100,10 @@ HostResults group_norm(const HostCall &call) {
 }
 
 // With the running statistics; what training needs further is empty.
-HostResults batch_norm(const HostCall &call) {
+Results batch_norm(const Call &call) {
     if (call->find("training") && call->flag("training")) call.fail("in training mode it changes its statistics");
     const double eps = call->number("eps");
-    return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<T> x = load<T>(call.tensor("input"));
         if (x.rank() < 2) call.fail("channels are expected as second dimension");
@@ -112,7 +112,7 @@ HostResults batch_norm(const HostCall &call) {
         const Array<T> weight = weights<T>(call, "weight", channels, T(1)), bias = weights<T>(call, "bias", channels, T(0));
         const Array<T> mean = weights<T>(call, "running_mean", channels, T(0));
         const Array<T> variance = weights<T>(call, "running_var", channels, T(1));
-        HostResults results = {affine(x, call.result_dtype(), [&](int64_t i, double value) {
+        Results results = {affine(x, call.result_dtype(), [&](int64_t i, double value) {
             const int64_t c = i / std::max<int64_t>(area, 1) % channels;
             return (value - mean[c]) / std::sqrt(static_cast<double>(variance[c]) + eps) * weight[c] + bias[c];
         })};
@@ -123,11 +123,11 @@ HostResults batch_norm(const HostCall &call) {
 
 }  // namespace
 
-void add_norm_kernels(HostKernels &kernels) {
+void add_norm_kernels(Kernels &kernels) {
     kernels["aten::layer_norm"] = kernels["aten::native_layer_norm"] = layer_norm("eps", true);
     kernels["aten::rms_norm"] = layer_norm("eps", false);
     kernels["aten::group_norm"] = group_norm;
     kernels["aten::batch_norm"] = kernels["aten::_native_batch_norm_legit_no_training"] = batch_norm;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

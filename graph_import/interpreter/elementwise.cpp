@@ -1,10 +1,10 @@
 // Element-wise operators.
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 #include "isa/error.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -14,7 +14,7 @@ struct Operands {
     Extents sizes;
 };
 
-Operands gather(const HostCall &call, std::initializer_list<const char *> names) {
+Operands gather(const Call &call, std::initializer_list<const char *> names) {
     Operands operands;
     for (const char *name : names) {
         operands.tensors.push_back(call.tensor(name));
@@ -48,8 +48,8 @@ HostTensor map(const HostTensor &x, const HostTensor &y, const Extents &sizes, D
 
 // Of the type of the result.
 template <typename F>
-HostKernel unary(F f) {
-    return [f](const HostCall &call) -> HostResults {
+Kernel unary(F f) {
+    return [f](const Call &call) -> Results {
         const DType dtype = call.result_dtype();
         return {map(call.tensor("self"), dtype, dtype, f)};
     };
@@ -57,7 +57,7 @@ HostKernel unary(F f) {
 
 // Like unary, for functions of real numbers alone: f(float or double).
 template <typename F>
-HostKernel real_unary(F f) {
+Kernel real_unary(F f) {
     return unary([f](auto x) {
         if constexpr (std::is_integral_v<decltype(x)>) {
             return f(static_cast<double>(x));
@@ -69,16 +69,16 @@ HostKernel real_unary(F f) {
 
 // Of the promoted type of the operand, with a bool as result.
 template <typename F>
-HostKernel test(F f) {
-    return [f](const HostCall &call) -> HostResults {
+Kernel test(F f) {
+    return [f](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         return {map(x, x.dtype, DType::Bool, f)};
     };
 }
 
 template <typename F>
-HostKernel binary(F f) {
-    return [f](const HostCall &call) -> HostResults {
+Kernel binary(F f) {
+    return [f](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "other"});
         const DType dtype = call.result_dtype();
         return {map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, dtype, f)};
@@ -87,8 +87,8 @@ HostKernel binary(F f) {
 
 // self + alpha * other.
 template <typename F>
-HostKernel scaled(F f) {
-    return [f](const HostCall &call) -> HostResults {
+Kernel scaled(F f) {
+    return [f](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "other"});
         const DType dtype = call.result_dtype();
         const double alpha = call->find("alpha") ? call->number("alpha") : 1;
@@ -98,8 +98,8 @@ HostKernel scaled(F f) {
 }
 
 template <typename F>
-HostKernel comparison(F f) {
-    return [f](const HostCall &call) -> HostResults {
+Kernel comparison(F f) {
+    return [f](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "other"});
         const DType dtype = promoted_dtype(operands.tensors, operands.numbers);
         return {map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, DType::Bool, f)};
@@ -174,12 +174,12 @@ T smaller(T x, T y) {
     return x != x ? x : y != y ? y : std::min(x, y);
 }
 
-HostResults divide_by_mode(const HostCall &call) {
+Results divide_by_mode(const Call &call) {
     const Operands operands = gather(call, {"self", "other"});
     const DType dtype = call.result_dtype();
     const std::string mode = call.has("rounding_mode") ? call->string("rounding_mode") : "";
     const auto compute = [&](auto f) {
-        return HostResults{map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, dtype, f)};
+        return Results{map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, dtype, f)};
     };
     if (mode == "floor") return compute([](auto x, auto y) { return floor_quotient(x, y); });
     if (mode == "trunc") return compute([](auto x, auto y) { return truncated_quotient(x, y); });
@@ -187,7 +187,7 @@ HostResults divide_by_mode(const HostCall &call) {
     return compute([](auto x, auto y) { return x / y; });
 }
 
-HostResults gelu(const HostCall &call) {
+Results gelu(const Call &call) {
     const std::string form = call->string("approximate");
     if (form != "none" && form != "tanh") call.fail("approximation '" + form + "' is not known");
     const DType dtype = call.result_dtype();
@@ -204,7 +204,7 @@ HostResults gelu(const HostCall &call) {
     return {form == "tanh" ? map(x, dtype, dtype, tanh_form) : map(x, dtype, dtype, erf_form)};
 }
 
-HostResults clamp(const HostCall &call, const char *low, const char *high) {
+Results clamp(const Call &call, const char *low, const char *high) {
     HostTensor x = call.tensor("self");
     const DType dtype = call.result_dtype();
     const auto bound = [&](const char *name, bool lower) {
@@ -219,11 +219,11 @@ HostResults clamp(const HostCall &call, const char *low, const char *high) {
     return {map(x, dtype, dtype, [](auto a) { return a; })};
 }
 
-HostResults where(const HostCall &call) {
+Results where(const Call &call) {
     const HostTensor condition = call.tensor("condition"), x = call.tensor("self"), y = call.tensor("other");
     const Extents sizes = broadcast(condition.sizes, broadcast(x.sizes, y.sizes));
     const DType dtype = call.result_dtype();
-    return with_compute_type(dtype, [&](auto zero) -> HostResults {
+    return with_compute_type(dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<int64_t> chosen = load<int64_t>(condition, sizes);
         Array<T> a = load<T>(x, sizes);
@@ -235,11 +235,11 @@ HostResults where(const HostCall &call) {
     });
 }
 
-HostResults masked_fill(const HostCall &call) {
+Results masked_fill(const Call &call) {
     const HostTensor mask = call.tensor("mask"), x = call.tensor("self"), value = call.tensor("value");
     const Extents sizes = broadcast(mask.sizes, x.sizes);
     const DType dtype = call.result_dtype();
-    return with_compute_type(dtype, [&](auto zero) -> HostResults {
+    return with_compute_type(dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<int64_t> masked = load<int64_t>(mask, sizes);
         Array<T> a = load<T>(x, sizes);
@@ -252,12 +252,12 @@ HostResults masked_fill(const HostCall &call) {
 }
 
 // Addition of a product or a quotient, scaled by `value`.
-HostKernel add_scaled(bool quotient) {
-    return [quotient](const HostCall &call) -> HostResults {
+Kernel add_scaled(bool quotient) {
+    return [quotient](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "tensor1", "tensor2"});
         const DType dtype = call.result_dtype();
         const double value = call->number("value");
-        return with_compute_type(dtype, [&](auto zero) -> HostResults {
+        return with_compute_type(dtype, [&](auto zero) -> Results {
             using T = decltype(zero);
             Array<T> a = load<T>(operands.tensors[0], operands.sizes);
             const Array<T> b = load<T>(operands.tensors[1], operands.sizes), c = load<T>(operands.tensors[2], operands.sizes);
@@ -269,7 +269,7 @@ HostKernel add_scaled(bool quotient) {
     };
 }
 
-HostResults prelu(const HostCall &call) {
+Results prelu(const Call &call) {
     const HostTensor x = call.tensor("self");
     HostTensor weight = call.tensor("weight");
     if (weight.elements() > 1) {   // one slope a channel, which is dimension 1
@@ -283,7 +283,7 @@ HostResults prelu(const HostCall &call) {
     return {map(x, weight, x.sizes, dtype, dtype, [](auto a, auto w) { return a > 0 ? a : a * w; })};
 }
 
-void add_functions(HostKernels &kernels) {
+void add_functions(Kernels &kernels) {
     const auto real = [&](const char *name, auto f) { kernels[name] = real_unary(f); };
     real("aten::exp", [](auto x) { return std::exp(x); });
     real("aten::exp2", [](auto x) { return std::exp2(x); });
@@ -350,39 +350,39 @@ void add_functions(HostKernels &kernels) {
         if constexpr (std::is_integral_v<decltype(x)>) return false;
         else return std::isinf(x);
     });
-    kernels["aten::bitwise_not"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::bitwise_not"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         const bool flag = x.dtype == DType::Bool;
         return {map(x, DType::Int64, x.dtype, [flag](int64_t v) { return flag ? v == 0 : ~v; })};
     };
 }
 
-void add_parametric(HostKernels &kernels) {
+void add_parametric(Kernels &kernels) {
     const auto add = [&](const char *name, auto f) {
-        kernels[name] = [f](const HostCall &call) -> HostResults {
+        kernels[name] = [f](const Call &call) -> Results {
             const DType dtype = call.result_dtype();
             return {map(call.tensor("self"), dtype, dtype, [&](auto x) { return f(call, x); })};
         };
     };
-    add("aten::leaky_relu", [](const HostCall &call, auto x) {
+    add("aten::leaky_relu", [](const Call &call, auto x) {
         return x > 0 ? x : static_cast<decltype(x)>(x * static_cast<decltype(x)>(call->number("negative_slope")));
     });
-    add("aten::elu", [](const HostCall &call, auto x) {
+    add("aten::elu", [](const Call &call, auto x) {
         using T = decltype(x);
         const T alpha = static_cast<T>(call->number("alpha")), scale = static_cast<T>(call->number("scale"));
         const T input_scale = static_cast<T>(call->number("input_scale"));
         return static_cast<T>(x > 0 ? x * scale : std::expm1(x * input_scale) * alpha * scale);
     });
-    add("aten::softplus", [](const HostCall &call, auto x) {
+    add("aten::softplus", [](const Call &call, auto x) {
         using T = decltype(x);
         const T beta = static_cast<T>(call->number("beta"));
         return static_cast<T>(x * beta > static_cast<T>(call->number("threshold")) ? x : std::log1p(std::exp(x * beta)) / beta);
     });
-    add("aten::threshold", [](const HostCall &call, auto x) {
+    add("aten::threshold", [](const Call &call, auto x) {
         using T = decltype(x);
         return x > static_cast<T>(call->number("threshold")) ? x : static_cast<T>(call->number("value"));
     });
-    add("aten::hardtanh", [](const HostCall &call, auto x) {
+    add("aten::hardtanh", [](const Call &call, auto x) {
         using T = decltype(x);
         return smaller(larger(x, static_cast<T>(call->number("min_val"))), static_cast<T>(call->number("max_val")));
     });
@@ -391,9 +391,9 @@ void add_parametric(HostKernels &kernels) {
         using T = decltype(x);
         return static_cast<T>(x > 0 ? T(scale) * x : T(scale) * T(alpha) * std::expm1(x));
     });
-    kernels["aten::clamp"] = kernels["aten::clamp.Tensor"] = [](const HostCall &c) { return clamp(c, "min", "max"); };
-    kernels["aten::clamp_min"] = kernels["aten::clamp_min.Tensor"] = [](const HostCall &c) { return clamp(c, "min", nullptr); };
-    kernels["aten::clamp_max"] = kernels["aten::clamp_max.Tensor"] = [](const HostCall &c) { return clamp(c, nullptr, "max"); };
+    kernels["aten::clamp"] = kernels["aten::clamp.Tensor"] = [](const Call &c) { return clamp(c, "min", "max"); };
+    kernels["aten::clamp_min"] = kernels["aten::clamp_min.Tensor"] = [](const Call &c) { return clamp(c, "min", nullptr); };
+    kernels["aten::clamp_max"] = kernels["aten::clamp_max.Tensor"] = [](const Call &c) { return clamp(c, nullptr, "max"); };
     kernels["aten::prelu"] = kernels["aten::_prelu_kernel"] = prelu;
     kernels["aten::addcmul"] = add_scaled(false);
     kernels["aten::addcdiv"] = add_scaled(true);
@@ -401,10 +401,10 @@ void add_parametric(HostKernels &kernels) {
 
 }  // namespace
 
-void add_elementwise_kernels(HostKernels &kernels) {
+void add_elementwise_kernels(Kernels &kernels) {
     add_functions(kernels);
     add_parametric(kernels);
-    const auto both = [&](const std::string &name, const HostKernel &kernel) {
+    const auto both = [&](const std::string &name, const Kernel &kernel) {
         kernels[name + ".Tensor"] = kernels[name + ".Scalar"] = kernel;
     };
     // Sums and products of integers wrap around.
@@ -437,7 +437,7 @@ void add_elementwise_kernels(HostKernels &kernels) {
     kernels["aten::minimum"] = kernels["aten::min.other"] = binary([](auto x, auto y) { return smaller(x, y); });
     kernels["aten::atan2"] = binary([](auto x, auto y) { return std::atan2(x, y); });
 
-    const HostKernel pow = [](const HostCall &call) -> HostResults {
+    const Kernel pow = [](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "exponent"});
         const DType dtype = call.result_dtype();
         return {map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, dtype,
@@ -456,7 +456,7 @@ void add_elementwise_kernels(HostKernels &kernels) {
     kernels["aten::logical_xor"] = comparison([](auto x, auto y) { return (x != 0) != (y != 0); });
 
     const auto bits = [&](const std::string &name, const std::string &symbol, auto f) {
-        const HostKernel kernel = [f](const HostCall &call) -> HostResults {
+        const Kernel kernel = [f](const Call &call) -> Results {
             const Operands operands = gather(call, {"self", "other"});
             return {map(operands.tensors[0], operands.tensors[1], operands.sizes, DType::Int64, call.result_dtype(), f)};
         };
@@ -473,4 +473,4 @@ void add_elementwise_kernels(HostKernels &kernels) {
     kernels["aten::masked_fill.Scalar"] = kernels["aten::masked_fill.Tensor"] = masked_fill;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

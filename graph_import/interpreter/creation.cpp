@@ -1,9 +1,9 @@
 // Tensors made from numbers.
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -18,7 +18,7 @@ HostTensor filled(DType dtype, const Extents &sizes, int64_t number) {
     return with_compute_type(dtype, [&](auto zero) { return store(Array<decltype(zero)>(sizes, decltype(zero)(number)), dtype); });
 }
 
-HostResults arange(const HostCall &call) {
+Results arange(const Call &call) {
     const DType dtype = call.result_dtype();
     const double start = call->find("start") ? call->number("start") : 0, step = call->find("step") ? call->number("step") : 1;
     const int64_t count = call.result_sizes().at(0);
@@ -33,7 +33,7 @@ HostResults arange(const HostCall &call) {
     return {store(values, dtype)};
 }
 
-HostResults linspace(const HostCall &call) {
+Results linspace(const Call &call) {
     const int64_t count = call.result_sizes().at(0);
     const double start = call->number("start"), end = call->number("end");
     Array<double> values({count});
@@ -46,20 +46,20 @@ HostResults linspace(const HostCall &call) {
     return {store(values, call.result_dtype())};
 }
 
-HostResults eye(const HostCall &call) {
+Results eye(const Call &call) {
     Array<int64_t> values(call.result_sizes());
     for (int64_t i = 0; i < std::min(values.size(0), values.size(1)); i++) values[i * values.size(1) + i] = 1;
     return {store(values, call.result_dtype())};
 }
 
 // Keeps what is on or below (`lower`), or on or above the diagonal.
-HostKernel triangle(bool lower) {
-    return [lower](const HostCall &call) -> HostResults {
+Kernel triangle(bool lower) {
+    return [lower](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         const int64_t diagonal = call->integer("diagonal");
         const DType dtype = call.result_dtype();
         if (x.sizes.size() < 2) call.fail("a matrix is expected");
-        return with_compute_type(dtype, [&](auto zero) -> HostResults {
+        return with_compute_type(dtype, [&](auto zero) -> Results {
             auto values = load<decltype(zero)>(x);
             const int64_t rows = values.size(values.rank() - 2), columns = values.size(values.rank() - 1);
             for (int64_t i = 0; i < static_cast<int64_t>(values.data.size()); i++) {
@@ -73,14 +73,14 @@ HostKernel triangle(bool lower) {
 
 }  // namespace
 
-void add_creation_kernels(HostKernels &kernels) {
+void add_creation_kernels(Kernels &kernels) {
     for (const char *name : {"aten::arange", "aten::arange.start", "aten::arange.start_step"}) kernels[name] = arange;
     kernels["aten::linspace"] = linspace;
     kernels["aten::eye"] = kernels["aten::eye.m"] = eye;
     kernels["aten::tril"] = triangle(true);
     kernels["aten::triu"] = triangle(false);
     const auto constant = [&](const char *name, int64_t value) {
-        kernels[name] = [value](const HostCall &call) -> HostResults {
+        kernels[name] = [value](const Call &call) -> Results {
             return {filled(call.result_dtype(), call.result_sizes(), value)};
         };
     };
@@ -89,16 +89,16 @@ void add_creation_kernels(HostKernels &kernels) {
     // What is left uninitialized may be anything; zeros, then.
     for (const char *name : {"aten::empty.memory_format", "aten::empty_like", "aten::new_empty"}) constant(name, 0);
     for (const char *name : {"aten::full", "aten::full_like", "aten::new_full"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults {
+        kernels[name] = [](const Call &call) -> Results {
             return {filled(call.result_dtype(), call.result_sizes(), call.tensor("fill_value"))};
         };
     }
-    kernels["aten::scalar_tensor"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::scalar_tensor"] = [](const Call &call) -> Results {
         return {filled(call.result_dtype(), {}, call.tensor("s"))};
     };
-    kernels["aten::fill.Scalar"] = kernels["aten::fill.Tensor"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::fill.Scalar"] = kernels["aten::fill.Tensor"] = [](const Call &call) -> Results {
         return {filled(call.result_dtype(), call.tensor("self").sizes, call.tensor("value"))};
     };
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

@@ -43,7 +43,7 @@ std::map<ValueId, HostTensor> constants_of(const Graph &graph) {
 
 }  // namespace
 
-int fold_constants(Graph &graph) {
+int fold_constant_calls(Graph &graph) {
     std::map<ValueId, HostTensor> constants = constants_of(graph);
     const auto uses = graph.uses();
     std::vector<std::pair<ValueId, HostTensor>> made;

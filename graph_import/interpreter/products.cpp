@@ -1,9 +1,9 @@
 // Matrix products and attention.
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -32,7 +32,7 @@ HostTensor transposed(HostTensor x) {
 
 // As torch.matmul: vectors are taken as a row or a column, what is in front of matrices broadcasts.
 template <typename T>
-Array<T> matmul(HostTensor a, HostTensor b, const HostCall &call) {
+Array<T> matmul(HostTensor a, HostTensor b, const Call &call) {
     if (a.sizes.empty() || b.sizes.empty()) call.fail("a tensor without dimensions");
     const bool row = a.sizes.size() == 1, column = b.sizes.size() == 1;
     if (row) {
@@ -67,16 +67,16 @@ void add(Array<T> &to, const HostTensor &term, double factor) {
     for (size_t i = 0; i < to.data.size(); i++) to.data[i] += static_cast<T>(factor) * values.data[i];
 }
 
-HostKernel plain_product(const char *first, const char *second) {
-    return [=](const HostCall &call) -> HostResults {
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+Kernel plain_product(const char *first, const char *second) {
+    return [=](const Call &call) -> Results {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             return {store(matmul<decltype(zero)>(call.tensor(first), call.tensor(second), call), call.result_dtype())};
         });
     };
 }
 
-HostResults linear(const HostCall &call) {
-    return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+Results linear(const Call &call) {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         const HostTensor weight = call.tensor("weight");
         auto result = matmul<decltype(zero)>(call.tensor("input"), weight.sizes.size() < 2 ? weight : transposed(weight), call);
         if (call.has("bias")) add(result, call.tensor("bias"), 1);
@@ -85,9 +85,9 @@ HostResults linear(const HostCall &call) {
 }
 
 // beta * self + alpha * a @ b.
-HostKernel added_product(const char *first, const char *second) {
-    return [=](const HostCall &call) -> HostResults {
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+Kernel added_product(const char *first, const char *second) {
+    return [=](const Call &call) -> Results {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
             auto result = matmul<T>(call.tensor(first), call.tensor(second), call);
             const double alpha = call->number("alpha"), beta = call->number("beta");
@@ -99,7 +99,7 @@ HostKernel added_product(const char *first, const char *second) {
 }
 
 // Repeats the heads of keys and values for grouped queries.
-HostTensor with_heads(HostTensor x, int64_t heads, const HostCall &call) {
+HostTensor with_heads(HostTensor x, int64_t heads, const Call &call) {
     const size_t d = x.sizes.size() - 3;
     if (x.sizes.size() < 3 || heads % x.sizes[d] != 0) call.fail("the heads of keys do not divide those of queries");
     const int64_t times = heads / x.sizes[d];
@@ -112,7 +112,7 @@ HostTensor with_heads(HostTensor x, int64_t heads, const HostCall &call) {
     return dense;
 }
 
-HostResults attention(const HostCall &call) {
+Results attention(const Call &call) {
     if (call->number("dropout_p") != 0) call.fail("dropout is random");
     HostTensor query = call.tensor("query"), key = call.tensor("key"), value = call.tensor("value");
     if (call->flag("enable_gqa")) {
@@ -121,7 +121,7 @@ HostResults attention(const HostCall &call) {
     }
     const double scale = call->optional_number("scale").value_or(1 / std::sqrt(static_cast<double>(query.sizes.back())));
     const bool causal = call->flag("is_causal");
-    return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         using T = decltype(zero);
         Array<T> scores = matmul<T>(query, transposed(key), call);
         const int64_t rows = scores.size(scores.rank() - 2), columns = scores.size(scores.rank() - 1);
@@ -158,7 +158,7 @@ HostResults attention(const HostCall &call) {
 }
 
 // Sums over the letters that the result does not have, by walking all combinations of letters.
-HostResults einsum(const HostCall &call) {
+Results einsum(const Call &call) {
     std::string equation;
     for (char c : call->string("equation")) {
         if (c != ' ') equation += c;
@@ -191,7 +191,7 @@ HostResults einsum(const HostCall &call) {
             strides[t][letter] += dense[d];
         }
     }
-    return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         using T = decltype(zero);
         std::vector<Array<T>> values;
         for (const HostTensor &operand : operands) values.push_back(load<T>(operand));
@@ -222,7 +222,7 @@ HostResults einsum(const HostCall &call) {
 
 }  // namespace
 
-void add_product_kernels(HostKernels &kernels) {
+void add_product_kernels(Kernels &kernels) {
     kernels["aten::mm"] = kernels["aten::bmm"] = plain_product("self", "mat2");
     kernels["aten::matmul"] = plain_product("self", "other");
     kernels["aten::mv"] = plain_product("self", "vec");
@@ -235,4 +235,4 @@ void add_product_kernels(HostKernels &kernels) {
     kernels["aten::einsum"] = einsum;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

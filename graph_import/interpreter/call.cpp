@@ -1,4 +1,4 @@
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 
 #include "isa/error.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -37,17 +37,17 @@ DType promote(DType a, DType b) {
 
 }  // namespace
 
-bool HostCall::is_number(std::string_view name) const {
+bool Call::is_number(std::string_view name) const {
     const Argument *argument = node_.find(name);
     return argument && (std::holds_alternative<SymInt>(*argument) || std::holds_alternative<double>(*argument) ||
                         std::holds_alternative<bool>(*argument));
 }
 
-HostTensor HostCall::tensor(std::string_view name) const {
+HostTensor Call::tensor(std::string_view name) const {
     return is_number(name) ? number_tensor(*node_.find(name)) : lookup_(node_.tensor(name));
 }
 
-std::vector<HostTensor> HostCall::tensors(std::string_view name) const {
+std::vector<HostTensor> Call::tensors(std::string_view name) const {
     std::vector<HostTensor> result;
     for (ValueId id : node_.tensors(name)) {
         if (!id) fail("a hole in a list of tensors");
@@ -56,24 +56,24 @@ std::vector<HostTensor> HostCall::tensors(std::string_view name) const {
     return result;
 }
 
-DType HostCall::result_dtype(size_t index) const {
+DType Call::result_dtype(size_t index) const {
     if (index >= node_.outputs.size() || !node_.outputs[index]) fail("a result is missing");
     return graph_.type(node_.outputs[index]).dtype;
 }
 
-Extents HostCall::result_sizes(size_t index) const {
+Extents Call::result_sizes(size_t index) const {
     if (index >= node_.outputs.size() || !node_.outputs[index]) fail("a result is missing");
     return constant_sizes(graph_.type(node_.outputs[index]).sizes);
 }
 
-int64_t HostCall::dimension(std::string_view name, int64_t rank) const {
+int64_t Call::dimension(std::string_view name, int64_t rank) const {
     const int64_t given = node_.integer(name);
     const int64_t dimensions = std::max<int64_t>(rank, 1);
     if (given < -dimensions || given >= dimensions) fail(fmt::format("dimension {} of a tensor that has {}", given, rank));
     return given < 0 ? given + dimensions : given;
 }
 
-Extents HostCall::dimensions(std::string_view name, int64_t rank) const {
+Extents Call::dimensions(std::string_view name, int64_t rank) const {
     std::set<int64_t> result;
     if (has(name)) {
         for (int64_t given : node_.integers(name)) {
@@ -89,7 +89,7 @@ Extents HostCall::dimensions(std::string_view name, int64_t rank) const {
     return Extents(result.begin(), result.end());
 }
 
-void HostCall::fail(const std::string &what) const { throw Error(fmt::format("{}: {}", node_.target, what)); }
+void Call::fail(const std::string &what) const { throw Error(fmt::format("{}: {}", node_.target, what)); }
 
 DType promoted_dtype(const std::vector<HostTensor> &operands, const std::vector<bool> &number) {
     // Tensors with dimensions decide; one without, and then a number, counts only if it is of a higher category.
@@ -140,9 +140,9 @@ HostTensor expand(const HostTensor &tensor, const Extents &sizes) {
     return result;
 }
 
-const HostKernels &host_kernels() {
-    static const HostKernels kernels = [] {
-        HostKernels table;
+const Kernels &kernels() {
+    static const Kernels all = [] {
+        Kernels table;
         add_elementwise_kernels(table);
         add_creation_kernels(table);
         add_view_kernels(table);
@@ -153,7 +153,7 @@ const HostKernels &host_kernels() {
         add_norm_kernels(table);
         return table;
     }();
-    return kernels;
+    return all;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -47,11 +47,11 @@ Rows<T> rows_of(const HostTensor &x, const Extents &dimensions) {
     return rows;
 }
 
-bool keeps(const HostCall &call) { return call->find("keepdim") && call->flag("keepdim"); }
+bool keeps(const Call &call) { return call->find("keepdim") && call->flag("keepdim"); }
 
 // `f(row, length)` of each row, computed in the result's type, or in the operand's if the result is a bool or an index.
 template <typename F>
-HostTensor reduce(const HostCall &call, DType compute, F &&f, const char *dims = "dim") {
+HostTensor reduce(const Call &call, DType compute, F &&f, const char *dims = "dim") {
     const HostTensor x = call.tensor("self");
     return with_compute_type(compute, [&](auto zero) {
         using T = decltype(zero);
@@ -93,13 +93,13 @@ double variance(const T *row, int64_t length, double correction) {
     return total / std::max(0.0, static_cast<double>(length) - correction);
 }
 
-double correction_of(const HostCall &call) {
+double correction_of(const Call &call) {
     if (call->find("correction")) return call->optional_number("correction").value_or(1);
     return call->find("unbiased") && !call->flag("unbiased") ? 0 : 1;
 }
 
-HostKernel spread(bool root) {
-    return [root](const HostCall &call) -> HostResults {
+Kernel spread(bool root) {
+    return [root](const Call &call) -> Results {
         const double correction = correction_of(call);
         return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
             const double v = variance(row, length, correction);
@@ -108,19 +108,19 @@ HostKernel spread(bool root) {
     };
 }
 
-HostKernel extreme_value(bool largest) {
-    return [largest](const HostCall &call) -> HostResults {
+Kernel extreme_value(bool largest) {
+    return [largest](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(),
                        [&](const auto *row, int64_t length) { return row[extreme(row, length, largest)]; })};
     };
 }
 
 // Values, then indices.
-HostKernel extreme_with_index(bool largest) {
-    return [largest](const HostCall &call) -> HostResults {
+Kernel extreme_with_index(bool largest) {
+    return [largest](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         const Extents dimension = {call.dimension("dim", rank_of(x))};
-        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        return with_compute_type(x.dtype, [&](auto zero) -> Results {
             using T = decltype(zero);
             const Rows<T> rows = rows_of<T>(x, x.sizes.empty() ? Extents{} : dimension);
             Array<T> values(keeps(call) ? rows.kept_as_one : rows.kept);
@@ -134,8 +134,8 @@ HostKernel extreme_with_index(bool largest) {
     };
 }
 
-HostKernel index_of_extreme(bool largest) {
-    return [largest](const HostCall &call) -> HostResults {
+Kernel index_of_extreme(bool largest) {
+    return [largest](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         Extents dimensions;
         if (call.has("dim")) {
@@ -144,7 +144,7 @@ HostKernel index_of_extreme(bool largest) {
             for (int64_t d = 0; d < rank_of(x); d++) dimensions.push_back(d);
         }
         if (x.sizes.empty()) dimensions.clear();
-        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        return with_compute_type(x.dtype, [&](auto zero) -> Results {
             const auto rows = rows_of<decltype(zero)>(x, dimensions);
             Array<int64_t> indices(keeps(call) ? rows.kept_as_one : rows.kept);
             for (int64_t i = 0; i < rows.count(); i++) indices[i] = extreme(rows.row(i), rows.length, largest);
@@ -155,7 +155,7 @@ HostKernel index_of_extreme(bool largest) {
 
 // Applies `f(row, length)`, which changes a row in place, along one dimension.
 template <typename F>
-HostResults along_rows(const HostCall &call, DType compute, F &&f) {
+Results along_rows(const Call &call, DType compute, F &&f) {
     HostTensor x = call.tensor("self");
     if (x.sizes.empty()) {
         x.sizes = {1};
@@ -164,7 +164,7 @@ HostResults along_rows(const HostCall &call, DType compute, F &&f) {
     const int64_t rank = rank_of(x), d = call.dimension("dim", rank);
     std::swap(x.sizes[d], x.sizes[rank - 1]);
     std::swap(x.strides[d], x.strides[rank - 1]);
-    return with_compute_type(compute, [&](auto zero) -> HostResults {
+    return with_compute_type(compute, [&](auto zero) -> Results {
         auto values = load<decltype(zero)>(x);
         const int64_t length = x.sizes[rank - 1];
         for (int64_t at = 0; at < static_cast<int64_t>(values.data.size()); at += length) f(values.data.data() + at, length);
@@ -176,8 +176,8 @@ HostResults along_rows(const HostCall &call, DType compute, F &&f) {
     });
 }
 
-HostKernel softmax(bool logarithm) {
-    return [logarithm](const HostCall &call) -> HostResults {
+Kernel softmax(bool logarithm) {
+    return [logarithm](const Call &call) -> Results {
         return along_rows(call, call.result_dtype(), [&](auto *row, int64_t length) {
             const auto largest = *std::max_element(row, row + length);
             double total = 0;
@@ -191,7 +191,7 @@ HostKernel softmax(bool logarithm) {
     };
 }
 
-HostResults vector_norm(const HostCall &call) {
+Results vector_norm(const Call &call) {
     const double order = call->optional_number(call->find("ord") ? "ord" : "p").value_or(2);
     return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
         double total = 0, largest = 0;
@@ -215,14 +215,14 @@ std::vector<int64_t> ranking(const T *row, int64_t length, bool descending) {
     return order;
 }
 
-HostResults ordered(const HostCall &call, bool descending, int64_t taken) {
+Results ordered(const Call &call, bool descending, int64_t taken) {
     HostTensor x = call.tensor("self");
     const int64_t rank = rank_of(x);
     if (rank == 0) call.fail("a dimension is expected");
     const int64_t d = call.dimension("dim", rank);
     std::swap(x.sizes[d], x.sizes[rank - 1]);
     std::swap(x.strides[d], x.strides[rank - 1]);
-    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+    return with_compute_type(x.dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<T> values = load<T>(x);
         const int64_t length = x.sizes[rank - 1];
@@ -238,7 +238,7 @@ HostResults ordered(const HostCall &call, bool descending, int64_t taken) {
                 sorted[r * sizes[rank - 1] + i] = row[order[i]];
             }
         }
-        HostResults results = {store(sorted, x.dtype), store(indices, DType::Int64)};
+        Results results = {store(sorted, x.dtype), store(indices, DType::Int64)};
         for (HostTensor &result : results) {
             std::swap(result.sizes[d], result.sizes[rank - 1]);
             std::swap(result.strides[d], result.strides[rank - 1]);
@@ -247,7 +247,7 @@ HostResults ordered(const HostCall &call, bool descending, int64_t taken) {
     });
 }
 
-HostResults diff(const HostCall &call) {
+Results diff(const Call &call) {
     if (call->integer("n") != 1) call.fail("only n = 1 is computed on the host");
     std::vector<HostTensor> parts = {call.tensor("self")};
     const int64_t d = call.dimension("dim", rank_of(parts[0]));
@@ -257,7 +257,7 @@ HostResults diff(const HostCall &call) {
     HostTensor later = x, earlier = x;
     later.offset += x.strides[d];
     later.sizes[d] = earlier.sizes[d] = std::max<int64_t>(0, x.sizes[d] - 1);
-    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+    return with_compute_type(x.dtype, [&](auto zero) -> Results {
         auto result = load<decltype(zero)>(later);
         const auto subtracted = load<decltype(zero)>(earlier);
         for (size_t i = 0; i < result.data.size(); i++) result.data[i] -= subtracted.data[i];
@@ -267,31 +267,31 @@ HostResults diff(const HostCall &call) {
 
 }  // namespace
 
-void add_reduction_kernels(HostKernels &kernels) {
-    const auto each = [&](std::initializer_list<const char *> names, const HostKernel &kernel) {
+void add_reduction_kernels(Kernels &kernels) {
+    const auto each = [&](std::initializer_list<const char *> names, const Kernel &kernel) {
         for (const char *name : names) kernels[name] = kernel;
     };
-    each({"aten::sum", "aten::sum.dim_IntList"}, [](const HostCall &call) -> HostResults {
+    each({"aten::sum", "aten::sum.dim_IntList"}, [](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) { return sum(row, length); })};
     });
-    each({"aten::mean", "aten::mean.dim"}, [](const HostCall &call) -> HostResults {
+    each({"aten::mean", "aten::mean.dim"}, [](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
             return static_cast<double>(sum(row, length)) / static_cast<double>(length);
         })};
     });
-    each({"aten::prod", "aten::prod.dim_int"}, [](const HostCall &call) -> HostResults {
+    each({"aten::prod", "aten::prod.dim_int"}, [](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
             Sum<std::remove_cvref_t<decltype(*row)>> result = 1;
             for (int64_t i = 0; i < length; i++) result *= row[i];
             return result;
         })};
     });
-    each({"aten::any", "aten::any.dim", "aten::any.dims"}, [](const HostCall &call) -> HostResults {
+    each({"aten::any", "aten::any.dim", "aten::any.dims"}, [](const Call &call) -> Results {
         return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
             return static_cast<int64_t>(std::any_of(row, row + length, [](auto v) { return v != 0; }));
         })};
     });
-    each({"aten::all", "aten::all.dim", "aten::all.dims"}, [](const HostCall &call) -> HostResults {
+    each({"aten::all", "aten::all.dim", "aten::all.dims"}, [](const Call &call) -> Results {
         return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
             return static_cast<int64_t>(std::all_of(row, row + length, [](auto v) { return v != 0; }));
         })};
@@ -305,7 +305,7 @@ void add_reduction_kernels(HostKernels &kernels) {
     each({"aten::var.correction", "aten::var.dim", "aten::var"}, spread(false));
     each({"aten::std.correction", "aten::std.dim", "aten::std"}, spread(true));
     each({"aten::linalg_vector_norm", "aten::norm.ScalarOpt_dim", "aten::norm.Scalar"}, vector_norm);
-    kernels["aten::logsumexp"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::logsumexp"] = [](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
             const double largest = static_cast<double>(*std::max_element(row, row + length));
             if (std::isinf(largest)) return largest;
@@ -314,22 +314,22 @@ void add_reduction_kernels(HostKernels &kernels) {
             return largest + std::log(total);
         })};
     };
-    kernels["aten::cumsum"] = [](const HostCall &call) {
+    kernels["aten::cumsum"] = [](const Call &call) {
         return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
             for (int64_t i = 1; i < length; i++) row[i] += row[i - 1];
         });
     };
-    kernels["aten::cumprod"] = [](const HostCall &call) {
+    kernels["aten::cumprod"] = [](const Call &call) {
         return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
             for (int64_t i = 1; i < length; i++) row[i] *= row[i - 1];
         });
     };
     each({"aten::softmax.int", "aten::_softmax"}, softmax(false));
     each({"aten::log_softmax.int", "aten::_log_softmax"}, softmax(true));
-    kernels["aten::topk"] = [](const HostCall &call) { return ordered(call, call->flag("largest"), call->integer("k")); };
-    each({"aten::sort", "aten::sort.stable"}, [](const HostCall &call) { return ordered(call, call->flag("descending"), -1); });
-    kernels["aten::argsort"] = [](const HostCall &call) -> HostResults { return {ordered(call, call->flag("descending"), -1)[1]}; };
+    kernels["aten::topk"] = [](const Call &call) { return ordered(call, call->flag("largest"), call->integer("k")); };
+    each({"aten::sort", "aten::sort.stable"}, [](const Call &call) { return ordered(call, call->flag("descending"), -1); });
+    kernels["aten::argsort"] = [](const Call &call) -> Results { return {ordered(call, call->flag("descending"), -1)[1]}; };
     kernels["aten::diff"] = diff;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

@@ -1,11 +1,11 @@
 // Operators whose operands are indices.
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
-int64_t settled(int64_t index, int64_t size, const HostCall &call) {
+int64_t settled(int64_t index, int64_t size, const Call &call) {
     if (index < -size || index >= size) {
         call.fail("index " + std::to_string(index) + " is outside a dimension of size " + std::to_string(size));
     }
@@ -18,7 +18,7 @@ struct IndexPlan {
     std::vector<int64_t> offsets;
 };
 
-IndexPlan plan_index(const HostCall &call, const HostTensor &x) {
+IndexPlan plan_index(const Call &call, const HostTensor &x) {
     const std::vector<ValueId> given = call->tensors("indices");
     if (given.size() > x.sizes.size()) call.fail("more indices than dimensions");
     Extents together;          // that the indices broadcast to
@@ -84,17 +84,17 @@ HostTensor gathered(const HostTensor &x, const Extents &sizes, const std::vector
     return result;
 }
 
-HostResults index(const HostCall &call) {
+Results index(const Call &call) {
     const HostTensor x = call.tensor("self");
     const IndexPlan plan = plan_index(call, x);
     return {gathered(x, plan.sizes, plan.offsets)};
 }
 
-HostResults index_put(const HostCall &call) {
+Results index_put(const Call &call) {
     const HostTensor x = dense_copy(call.tensor("self"));
     const IndexPlan plan = plan_index(call, x);
     const bool accumulate = call->flag("accumulate");
-    return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+    return with_compute_type(x.dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         Array<T> result = load<T>(x);
         const Array<T> values = load<T>(call.tensor("values"), plan.sizes);
@@ -107,7 +107,7 @@ HostResults index_put(const HostCall &call) {
 }
 
 // The offsets of x[..., index, ...] for a list of indices along one dimension.
-HostTensor along(const HostCall &call, const HostTensor &x, int64_t d, const HostTensor &index, const Extents &result_sizes) {
+HostTensor along(const Call &call, const HostTensor &x, int64_t d, const HostTensor &index, const Extents &result_sizes) {
     const Array<int64_t> indices = load<int64_t>(index);
     HostTensor moved = x;   // the dimension first, as rows to pick from
     moved.sizes.erase(moved.sizes.begin() + d);
@@ -125,7 +125,7 @@ HostTensor along(const HostCall &call, const HostTensor &x, int64_t d, const Hos
     return gathered(x, result_sizes, offsets);
 }
 
-HostResults index_copy(const HostCall &call) {
+Results index_copy(const Call &call) {
     const HostTensor x = dense_copy(call.tensor("self"));
     const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
     const Array<int64_t> index = load<int64_t>(call.tensor("index"));
@@ -147,7 +147,7 @@ HostResults index_copy(const HostCall &call) {
 }
 
 // The offset in `x` of each element of `index`, which replaces the element's own coordinate in dimension d.
-std::vector<int64_t> element_offsets(const HostCall &call, const HostTensor &x, int64_t d, const HostTensor &index) {
+std::vector<int64_t> element_offsets(const Call &call, const HostTensor &x, int64_t d, const HostTensor &index) {
     const Array<int64_t> indices = load<int64_t>(index);
     std::vector<int64_t> offsets;
     Extents strides = x.strides;
@@ -160,18 +160,18 @@ std::vector<int64_t> element_offsets(const HostCall &call, const HostTensor &x, 
     return offsets;
 }
 
-HostResults gather(const HostCall &call) {
+Results gather(const Call &call) {
     const HostTensor x = call.tensor("self"), index = call.tensor("index");
     const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
     return {gathered(x, index.sizes, element_offsets(call, x, d, index))};
 }
 
-HostKernel scatter(bool add) {
-    return [add](const HostCall &call) -> HostResults {
+Kernel scatter(bool add) {
+    return [add](const Call &call) -> Results {
         const HostTensor x = dense_copy(call.tensor("self")), index = call.tensor("index");
         const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
         const std::vector<int64_t> offsets = element_offsets(call, x, d, index);
-        return with_compute_type(x.dtype, [&](auto zero) -> HostResults {
+        return with_compute_type(x.dtype, [&](auto zero) -> Results {
             using T = decltype(zero);
             Array<T> result = load<T>(x);
             Array<T> values;
@@ -190,7 +190,7 @@ HostKernel scatter(bool add) {
     };
 }
 
-HostResults embedding(const HostCall &call) {
+Results embedding(const Call &call) {
     const HostTensor weight = call.tensor("weight"), indices = call.tensor("indices");
     const HostTensor flat = dense_copy(indices);
     Extents sizes = indices.sizes;
@@ -198,7 +198,7 @@ HostResults embedding(const HostCall &call) {
     return {along(call, weight, 0, flat, sizes)};
 }
 
-HostResults index_select(const HostCall &call) {
+Results index_select(const Call &call) {
     const HostTensor x = call.tensor("self"), index = call.tensor("index");
     const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
     Extents sizes = x.sizes;
@@ -206,7 +206,7 @@ HostResults index_select(const HostCall &call) {
     return {along(call, x, d, index, sizes)};
 }
 
-HostResults one_hot(const HostCall &call) {
+Results one_hot(const Call &call) {
     const HostTensor x = call.tensor("self");
     const Extents sizes = call.result_sizes();
     const Array<int64_t> classes = load<int64_t>(x);
@@ -219,7 +219,7 @@ HostResults one_hot(const HostCall &call) {
 
 }  // namespace
 
-void add_indexing_kernels(HostKernels &kernels) {
+void add_indexing_kernels(Kernels &kernels) {
     kernels["aten::index.Tensor"] = kernels["aten::_unsafe_index.Tensor"] = index;
     kernels["aten::index_put"] = index_put;
     kernels["aten::index_copy"] = index_copy;
@@ -231,4 +231,4 @@ void add_indexing_kernels(HostKernels &kernels) {
     kernels["aten::one_hot"] = one_hot;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
-HostTensor with_sizes(const HostTensor &x, const Extents &sizes, const HostCall &call) {
+HostTensor with_sizes(const HostTensor &x, const Extents &sizes, const Call &call) {
     if (product(sizes) != x.elements()) call.fail("the sizes hold another number of elements");
     HostTensor result = x.is_dense() ? x : dense_copy(x);
     result.sizes = sizes;
@@ -17,7 +17,7 @@ HostTensor with_sizes(const HostTensor &x, const Extents &sizes, const HostCall 
 }
 
 // One size may be -1.
-HostTensor viewed(const HostTensor &x, Extents sizes, const HostCall &call) {
+HostTensor viewed(const HostTensor &x, Extents sizes, const Call &call) {
     int64_t known = 1, open = -1;
     for (size_t i = 0; i < sizes.size(); i++) {
         if (sizes[i] == -1) {
@@ -57,7 +57,7 @@ HostTensor converted(const HostTensor &x, DType dtype) {
 }
 
 // Start, end and step as Python's slices, clamped to the size.
-HostTensor sliced(const HostTensor &x, int64_t d, int64_t start, int64_t end, int64_t step, const HostCall &call) {
+HostTensor sliced(const HostTensor &x, int64_t d, int64_t start, int64_t end, int64_t step, const Call &call) {
     if (step <= 0) call.fail("a slice's step must be positive");
     const int64_t size = x.sizes[d];
     const auto settle = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
@@ -70,14 +70,14 @@ HostTensor sliced(const HostTensor &x, int64_t d, int64_t start, int64_t end, in
     return result;
 }
 
-HostTensor slice(const HostCall &call, const HostTensor &x) {
+HostTensor slice(const Call &call, const HostTensor &x) {
     const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
     const int64_t start = call->optional_integer("start").value_or(0);
     const int64_t end = call->optional_integer("end").value_or(INT64_MAX);
     return sliced(x, d, start, end, call->integer("step"), call);
 }
 
-HostTensor selected(const HostTensor &x, int64_t d, int64_t index, const HostCall &call) {
+HostTensor selected(const HostTensor &x, int64_t d, int64_t index, const Call &call) {
     if (index < -x.sizes[d] || index >= x.sizes[d]) call.fail("the index is outside the dimension");
     HostTensor result = x;
     result.offset += (index < 0 ? index + x.sizes[d] : index) * x.strides[d];
@@ -115,8 +115,8 @@ HostTensor squeezed(const HostTensor &x, const Extents &dimensions) {
     return result;
 }
 
-HostResults split(const HostTensor &x, int64_t d, const Extents &sizes, const HostCall &call) {
-    HostResults parts;
+Results split(const HostTensor &x, int64_t d, const Extents &sizes, const Call &call) {
+    Results parts;
     int64_t at = 0;
     for (int64_t size : sizes) {
         parts.push_back(sliced(x, d, at, at + size, 1, call));
@@ -125,7 +125,7 @@ HostResults split(const HostTensor &x, int64_t d, const Extents &sizes, const Ho
     return parts;
 }
 
-HostResults split_evenly(const HostCall &call, const HostTensor &x, int64_t size) {
+Results split_evenly(const Call &call, const HostTensor &x, int64_t size) {
     const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
     if (size <= 0) call.fail("the parts must have a positive size");
     Extents sizes;
@@ -134,7 +134,7 @@ HostResults split_evenly(const HostCall &call, const HostTensor &x, int64_t size
     return split(x, d, sizes, call);
 }
 
-HostResults roll(const HostCall &call) {
+Results roll(const Call &call) {
     HostTensor x = dense_copy(call.tensor("self"));
     Extents shifts = call->integers("shifts"), dims = call->integers("dims");
     const Extents sizes = x.sizes;
@@ -152,7 +152,7 @@ HostResults roll(const HostCall &call) {
     return {with_sizes(x, sizes, call)};
 }
 
-HostResults flip(const HostCall &call) {
+Results flip(const Call &call) {
     HostTensor x = call.tensor("self");
     for (int64_t d : call.dimensions("dims", static_cast<int64_t>(x.sizes.size()))) {
         x.offset += (x.sizes[d] - 1) * x.strides[d];
@@ -161,7 +161,7 @@ HostResults flip(const HostCall &call) {
     return {dense_copy(x)};
 }
 
-HostResults repeat(const HostCall &call) {
+Results repeat(const Call &call) {
     HostTensor x = call.tensor("self");
     const Extents times = call->integers("repeats");
     while (x.sizes.size() < times.size()) x = unsqueezed(x, 0);
@@ -178,7 +178,7 @@ HostResults repeat(const HostCall &call) {
     return {with_sizes(dense_copy(grid), sizes, call)};
 }
 
-HostResults repeat_interleave(const HostCall &call) {
+Results repeat_interleave(const Call &call) {
     HostTensor x = call.tensor("self");
     if (!call.has("dim")) x = with_sizes(x, {x.elements()}, call);
     const int64_t d = call.has("dim") ? call.dimension("dim", static_cast<int64_t>(x.sizes.size())) : 0;
@@ -191,7 +191,7 @@ HostResults repeat_interleave(const HostCall &call) {
     return {with_sizes(dense_copy(grid), sizes, call)};
 }
 
-HostResults constant_pad(const HostCall &call) {
+Results constant_pad(const Call &call) {
     const HostTensor x = call.tensor("self");
     const Extents pads = call->integers("pad");
     const auto rank = static_cast<int64_t>(x.sizes.size());
@@ -225,7 +225,7 @@ int64_t padded_index(const std::string &mode, int64_t at, int64_t size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
-HostResults pad(const HostCall &call) {
+Results pad(const Call &call) {
     const std::string mode = call->string("mode");
     if (mode == "constant") return constant_pad(call);
     if (mode != "reflect" && mode != "replicate" && mode != "circular") call.fail("padding mode '" + mode + "' is not known");
@@ -244,7 +244,7 @@ HostResults pad(const HostCall &call) {
     return {x};
 }
 
-HostResults diagonal(const HostCall &call) {
+Results diagonal(const Call &call) {
     HostTensor x = call.tensor("self");
     const auto rank = static_cast<int64_t>(x.sizes.size());
     const int64_t a = call.dimension("dim1", rank), b = call.dimension("dim2", rank), offset = call->integer("offset");
@@ -261,7 +261,7 @@ HostResults diagonal(const HostCall &call) {
     return {x};
 }
 
-HostResults pixel_shuffle(const HostCall &call) {
+Results pixel_shuffle(const Call &call) {
     const HostTensor x = call.tensor("self");
     const int64_t r = call->integer("upscale_factor");
     const size_t rank = x.sizes.size();
@@ -276,36 +276,36 @@ HostResults pixel_shuffle(const HostCall &call) {
     return {with_sizes(permuted(grid, {0, 1, 4, 2, 5, 3}), sizes, call)};
 }
 
-void add_shape_kernels(HostKernels &kernels) {
+void add_shape_kernels(Kernels &kernels) {
     for (const char *name : {"aten::view", "aten::_unsafe_view", "aten::reshape"}) {
-        kernels[name] = [name = std::string(name)](const HostCall &call) -> HostResults {
+        kernels[name] = [name = std::string(name)](const Call &call) -> Results {
             return {viewed(call.tensor("self"), call->integers(name == "aten::reshape" ? "shape" : "size"), call)};
         };
     }
     // Their results' sizes are known.
     for (const char *name : {"aten::flatten.using_ints", "aten::unflatten.int", "aten::view_as"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults { return {with_sizes(call.tensor("self"), call.result_sizes(), call)}; };
+        kernels[name] = [](const Call &call) -> Results { return {with_sizes(call.tensor("self"), call.result_sizes(), call)}; };
     }
     for (const char *name : {"aten::expand", "aten::expand_as", "aten::broadcast_to"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults { return {expand(call.tensor("self"), call.result_sizes())}; };
+        kernels[name] = [](const Call &call) -> Results { return {expand(call.tensor("self"), call.result_sizes())}; };
     }
-    kernels["aten::unsqueeze"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::unsqueeze"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         return {unsqueezed(x, call.dimension("dim", static_cast<int64_t>(x.sizes.size()) + 1))};
     };
     for (const char *name : {"aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults {
+        kernels[name] = [](const Call &call) -> Results {
             const HostTensor x = call.tensor("self");
             return {squeezed(x, call.dimensions("dim", static_cast<int64_t>(x.sizes.size())))};
         };
     }
-    kernels["aten::transpose.int"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::transpose.int"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         const auto rank = static_cast<int64_t>(x.sizes.size());
         return {swapped(x, call.dimension("dim0", rank), call.dimension("dim1", rank))};
     };
     for (const char *name : {"aten::t", "aten::mT", "aten::numpy_T"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults {
+        kernels[name] = [](const Call &call) -> Results {
             const HostTensor x = call.tensor("self");
             const auto rank = static_cast<int64_t>(x.sizes.size());
             if (call->target == "aten::numpy_T") {
@@ -316,7 +316,7 @@ void add_shape_kernels(HostKernels &kernels) {
             return {rank < 2 ? x : swapped(x, rank - 2, rank - 1)};
         };
     }
-    kernels["aten::permute"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::permute"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         Extents order = call->integers("dims");
         const auto rank = static_cast<int64_t>(x.sizes.size());
@@ -331,58 +331,58 @@ void add_shape_kernels(HostKernels &kernels) {
     kernels["aten::pixel_shuffle"] = pixel_shuffle;
 }
 
-void add_part_kernels(HostKernels &kernels) {
-    kernels["aten::slice.Tensor"] = [](const HostCall &call) -> HostResults { return {slice(call, call.tensor("self"))}; };
-    kernels["aten::select.int"] = [](const HostCall &call) -> HostResults {
+void add_part_kernels(Kernels &kernels) {
+    kernels["aten::slice.Tensor"] = [](const Call &call) -> Results { return {slice(call, call.tensor("self"))}; };
+    kernels["aten::select.int"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         return {selected(x, call.dimension("dim", static_cast<int64_t>(x.sizes.size())), call->integer("index"), call)};
     };
-    kernels["aten::narrow"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::narrow"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
         const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size())), start = call->integer("start");
         return {sliced(x, d, start, start + call->integer("length"), 1, call)};
     };
-    kernels["aten::slice_scatter"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::slice_scatter"] = [](const Call &call) -> Results {
         const HostTensor result = dense_copy(call.tensor("self"));
         overwrite(slice(call, result), call.tensor("src"));
         return {result};
     };
-    kernels["aten::select_scatter"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::select_scatter"] = [](const Call &call) -> Results {
         const HostTensor result = dense_copy(call.tensor("self"));
         const int64_t d = call.dimension("dim", static_cast<int64_t>(result.sizes.size()));
         overwrite(selected(result, d, call->integer("index"), call), call.tensor("src"));
         return {result};
     };
-    kernels["aten::copy"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::copy"] = [](const Call &call) -> Results {
         return {converted(expand(call.tensor("src"), call.tensor("self").sizes), call.result_dtype())};
     };
-    kernels["aten::cat"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::cat"] = [](const Call &call) -> Results {
         const std::vector<HostTensor> parts = call.tensors("tensors");
         return {concatenated(parts, call.dimension("dim", static_cast<int64_t>(call.result_sizes().size())), call.result_dtype())};
     };
-    kernels["aten::stack"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::stack"] = [](const Call &call) -> Results {
         std::vector<HostTensor> parts = call.tensors("tensors");
         const int64_t d = call.dimension("dim", static_cast<int64_t>(call.result_sizes().size()));
         for (HostTensor &part : parts) part = unsqueezed(part, d);
         return {concatenated(parts, d, call.result_dtype())};
     };
-    kernels["aten::split.Tensor"] = [](const HostCall &call) { return split_evenly(call, call.tensor("self"), call->integer("split_size")); };
-    kernels["aten::chunk"] = [](const HostCall &call) {
+    kernels["aten::split.Tensor"] = [](const Call &call) { return split_evenly(call, call.tensor("self"), call->integer("split_size")); };
+    kernels["aten::chunk"] = [](const Call &call) {
         const HostTensor x = call.tensor("self");
         const int64_t size = x.sizes[call.dimension("dim", static_cast<int64_t>(x.sizes.size()))], chunks = call->integer("chunks");
         return split_evenly(call, x, std::max<int64_t>(1, (size + chunks - 1) / std::max<int64_t>(chunks, 1)));
     };
     for (const char *name : {"aten::split_with_sizes", "aten::split.sizes"}) {
-        kernels[name] = [](const HostCall &call) {
+        kernels[name] = [](const Call &call) {
             const HostTensor x = call.tensor("self");
             const char *sizes = call->find("split_sizes") ? "split_sizes" : "split_size";
             return split(x, call.dimension("dim", static_cast<int64_t>(x.sizes.size())), call->integers(sizes), call);
         };
     }
-    kernels["aten::unbind.int"] = [](const HostCall &call) {
+    kernels["aten::unbind.int"] = [](const Call &call) {
         const HostTensor x = call.tensor("self");
         const int64_t d = call.dimension("dim", static_cast<int64_t>(x.sizes.size()));
-        HostResults parts;
+        Results parts;
         for (int64_t i = 0; i < x.sizes[d]; i++) parts.push_back(selected(x, d, i, call));
         return parts;
     };
@@ -420,21 +420,21 @@ HostTensor concatenated(const std::vector<HostTensor> &parts, int64_t d, DType d
     return result;
 }
 
-void add_view_kernels(HostKernels &kernels) {
+void add_view_kernels(Kernels &kernels) {
     add_shape_kernels(kernels);
     add_part_kernels(kernels);
     for (const char *name : {"aten::clone", "aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh_copy",
                              "aten::lift_fresh", "aten::lift"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults { return {call.tensor("self")}; };
+        kernels[name] = [](const Call &call) -> Results { return {call.tensor("self")}; };
     }
     for (const char *name : {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::type_as",
                              "aten::to.other"}) {
-        kernels[name] = [](const HostCall &call) -> HostResults { return {converted(call.tensor("self"), call.result_dtype())}; };
+        kernels[name] = [](const Call &call) -> Results { return {converted(call.tensor("self"), call.result_dtype())}; };
     }
-    kernels["aten::dropout"] = [](const HostCall &call) -> HostResults {
+    kernels["aten::dropout"] = [](const Call &call) -> Results {
         if (call->flag("train")) call.fail("in training mode it is random");
         return {call.tensor("input")};
     };
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

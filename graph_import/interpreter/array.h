@@ -8,7 +8,7 @@
 
 #include "graph_import/tensor.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 using Extents = std::vector<int64_t>;
 
@@ -98,4 +98,4 @@ Array<T> load(const HostTensor &tensor, const Extents &sizes) {
     return load<T>(tensor.sizes == sizes ? tensor : expand(tensor, sizes));
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

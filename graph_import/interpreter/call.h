@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "graph_import/graph.h"
-#include "graph_import/host/array.h"
+#include "graph_import/interpreter/array.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
-class HostCall {
+class Call {
 public:
     using Lookup = std::function<const HostTensor &(ValueId)>;
-    HostCall(const Graph &graph, const Node &node, Lookup lookup) : graph_(graph), node_(node), lookup_(std::move(lookup)) {}
+    Call(const Graph &graph, const Node &node, Lookup lookup) : graph_(graph), node_(node), lookup_(std::move(lookup)) {}
 
     const Node *operator->() const { return &node_; }
     bool has(std::string_view name) const { return !node_.is_none(name); }
@@ -39,22 +39,22 @@ private:
     Lookup lookup_;
 };
 
-using HostResults = std::vector<HostTensor>;
-using HostKernel = std::function<HostResults(const HostCall &)>;
-using HostKernels = std::unordered_map<std::string, HostKernel>;
+using Results = std::vector<HostTensor>;
+using Kernel = std::function<Results(const Call &)>;
+using Kernels = std::unordered_map<std::string, Kernel>;
 
 // By target, "aten::add.Tensor".
-const HostKernels &host_kernels();
+const Kernels &kernels();
 
 // The families, each in a file of its own.
-void add_elementwise_kernels(HostKernels &kernels);
-void add_creation_kernels(HostKernels &kernels);
-void add_view_kernels(HostKernels &kernels);
-void add_indexing_kernels(HostKernels &kernels);
-void add_reduction_kernels(HostKernels &kernels);
-void add_product_kernels(HostKernels &kernels);
-void add_window_kernels(HostKernels &kernels);
-void add_norm_kernels(HostKernels &kernels);
+void add_elementwise_kernels(Kernels &kernels);
+void add_creation_kernels(Kernels &kernels);
+void add_view_kernels(Kernels &kernels);
+void add_indexing_kernels(Kernels &kernels);
+void add_reduction_kernels(Kernels &kernels);
+void add_product_kernels(Kernels &kernels);
+void add_window_kernels(Kernels &kernels);
+void add_norm_kernels(Kernels &kernels);
 
 // Tensors one after another along a dimension, as this element type.
 HostTensor concatenated(const std::vector<HostTensor> &parts, int64_t d, DType dtype);
@@ -62,4 +62,4 @@ HostTensor concatenated(const std::vector<HostTensor> &parts, int64_t d, DType d
 // The element type that PyTorch's promotion gives operands: each a tensor, or a number where `number` says so.
 DType promoted_dtype(const std::vector<HostTensor> &operands, const std::vector<bool> &number);
 
-}  // namespace atalla
+}  // namespace atalla::interpreter

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph_import/host/call.h"
+#include "graph_import/interpreter/call.h"
 
-namespace atalla {
+namespace atalla::interpreter {
 
 namespace {
 
@@ -13,14 +13,14 @@ struct Window {
     int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
 };
 
-void read(const HostCall &call, const char *name, int64_t rank, int64_t (&to)[2]) {
+void read(const Call &call, const char *name, int64_t rank, int64_t (&to)[2]) {
     const Extents given = call->integers(name);
     if (given.empty()) return;
     for (int64_t i = 0; i < rank; i++) to[2 - rank + i] = given.size() == 1 ? given[0] : given.at(i);
 }
 
 // With batch and height where they are missing: [batch, channels, height, width].
-HostTensor as_images(HostTensor x, int64_t rank, const HostCall &call) {
+HostTensor as_images(HostTensor x, int64_t rank, const Call &call) {
     const auto insert = [&](int64_t at) {
         x.sizes.insert(x.sizes.begin() + at, 1);
         x.strides.insert(x.strides.begin() + at, 0);
@@ -101,8 +101,8 @@ Array<T> convolve_transposed(const Array<T> &x, const Array<T> &w, const Window 
     return result;
 }
 
-HostKernel convolution(int64_t known_rank, bool always_transposed) {
-    return [=](const HostCall &call) -> HostResults {
+Kernel convolution(int64_t known_rank, bool always_transposed) {
+    return [=](const Call &call) -> Results {
         const HostTensor input = call.tensor("input"), weight = call.tensor("weight");
         const int64_t rank = known_rank ? known_rank : static_cast<int64_t>(weight.sizes.size()) - 2;
         if (rank != 1 && rank != 2) call.fail("only one and two dimensions are computed on the host");
@@ -122,7 +122,7 @@ HostKernel convolution(int64_t known_rank, bool always_transposed) {
         const bool transposed = always_transposed || (call->find("transposed") && call->flag("transposed"));
         const Extents sizes = call.result_sizes();
         const int64_t size[2] = {rank == 2 ? sizes[sizes.size() - 2] : 1, sizes.back()};
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
             const Array<T> x = load<T>(as_images(input, rank, call)), w = load<T>(filters);
             if (groups < 1 || x.size(1) % groups || w.size(0) % groups) call.fail("the groups do not divide the channels");
@@ -138,8 +138,8 @@ HostKernel convolution(int64_t known_rank, bool always_transposed) {
     };
 }
 
-HostKernel pooling(int64_t rank, bool average) {
-    return [=](const HostCall &call) -> HostResults {
+Kernel pooling(int64_t rank, bool average) {
+    return [=](const Call &call) -> Results {
         Window window;
         read(call, "kernel_size", rank, window.kernel);
         std::copy(window.kernel, window.kernel + 2, window.stride);   // if none is given
@@ -150,7 +150,7 @@ HostKernel pooling(int64_t rank, bool average) {
         const auto divisor = average && call->find("divisor_override") ? call->optional_integer("divisor_override") : std::nullopt;
         const Extents sizes = call.result_sizes();
         const int64_t size[2] = {rank == 2 ? sizes[sizes.size() - 2] : 1, sizes.back()};
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
             const Array<T> x = load<T>(as_images(call.tensor("self"), rank, call));
             const int64_t height = x.size(2), width = x.size(3), planes = x.size(0) * x.size(1);
@@ -181,18 +181,18 @@ HostKernel pooling(int64_t rank, bool average) {
                     indices[i] = best;
                 }
             }
-            HostResults results = {store(result, call.result_dtype())};
+            Results results = {store(result, call.result_dtype())};
             if (call->outputs.size() > 1) results.push_back(store(indices, DType::Int64));
             return results;
         });
     };
 }
 
-HostKernel adaptive_average(int64_t rank) {
-    return [rank](const HostCall &call) -> HostResults {
+Kernel adaptive_average(int64_t rank) {
+    return [rank](const Call &call) -> Results {
         const Extents sizes = call.result_sizes();
         const int64_t size[2] = {rank == 2 ? sizes[sizes.size() - 2] : 1, sizes.back()};
-        return with_compute_type(call.result_dtype(), [&](auto zero) -> HostResults {
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
             const Array<T> x = load<T>(as_images(call.tensor("self"), rank, call));
             Array<T> result(sizes);
@@ -216,14 +216,14 @@ HostKernel adaptive_average(int64_t rank) {
 }
 
 // Source coordinate of an output element: the scale that was given counts, else the ratio of the sizes.
-double scale_of(const HostCall &call, int64_t d, int64_t from, int64_t to) {
+double scale_of(const Call &call, int64_t d, int64_t from, int64_t to) {
     const Argument *given = call->find("scale_factors");
     const auto *factors = given ? std::get_if<std::vector<double>>(given) : nullptr;
     if (factors && d < static_cast<int64_t>(factors->size()) && (*factors)[d] > 0) return 1 / (*factors)[d];
     return static_cast<double>(from) / static_cast<double>(to);
 }
 
-HostResults nearest(const HostCall &call) {
+Results nearest(const Call &call) {
     const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
     const Array<float> x = load<float>(as_images(input, 2, call));
     const Extents sizes = call.result_sizes();
@@ -239,7 +239,7 @@ HostResults nearest(const HostCall &call) {
     return {store(result, call.result_dtype())};
 }
 
-HostResults bilinear(const HostCall &call) {
+Results bilinear(const Call &call) {
     const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
     const bool corners = call->flag("align_corners");
     const Array<float> x = load<float>(as_images(input, 2, call));
@@ -270,7 +270,7 @@ HostResults bilinear(const HostCall &call) {
 
 }  // namespace
 
-void add_window_kernels(HostKernels &kernels) {
+void add_window_kernels(Kernels &kernels) {
     kernels["aten::conv1d"] = kernels["aten::conv1d.padding"] = convolution(1, false);
     kernels["aten::conv2d"] = kernels["aten::conv2d.padding"] = convolution(2, false);
     kernels["aten::convolution"] = convolution(0, false);
@@ -286,4 +286,4 @@ void add_window_kernels(HostKernels &kernels) {
     kernels["aten::upsample_bilinear2d.vec"] = kernels["aten::upsample_bilinear2d"] = bilinear;
 }
 
-}  // namespace atalla
+}  // namespace atalla::interpreter
