@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/attention_operator.h"
 #include "generators/gemm_operator.h"
 #include "generators/matmul_operators.h"
 #include "generators/row_operators.h"
@@ -26,6 +27,7 @@ const std::vector<const Operator *> &operators() {
     static const std::vector<const Operator *> all = [] {
         std::vector<const Operator *> list = {&gemm_operator()};
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
+        for (const Operator *one : declared(attention_operators())) list.push_back(one);
         for (const Operator *one : declared(row_operators())) list.push_back(one);
         return list;
     }();

@@ -1,0 +1,39 @@
+// Scaled dot product attention: softmax(scale * Q K^T + mask) V in one kernel; the scores stay in the pads.
+#pragma once
+
+#include <vector>
+
+#include "generators/kernel_definition.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+
+namespace atalla {
+
+// A dimension of independent problems, outermost first; queries always have it. Where keys and values lack it, several query
+// heads share them.
+struct AttentionBatch {
+    int64_t extent = 1;
+    bool keys = true, mask = true;   // the tensors have it
+};
+
+// Q [queries][depth], K [keys][depth], V [keys][width], an optional bf16 mask [queries][keys] that is added to the scaled
+// scores, output [queries][width].
+struct AttentionShape {
+    int64_t queries = 0, keys = 0, depth = 0, width = 0;
+    std::vector<AttentionBatch> batch;
+    double scale = 1;
+    bool causal = false;             // query i sees keys 0..i
+    bool mask = false;
+
+    int64_t problems() const;
+    // Extents, innermost first.
+    std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;
+};
+
+// The algorithm, every step rounded to bf16: scores as in gemm(), times the scale, plus the mask; the largest m of a row; p =
+// exp(score - m), 0 where a key is hidden; sums of p V and of p over blocks of 32 keys in float32, over the blocks in bf16;
+// their quotient as a product with a reciprocal. A row whose keys are all hidden gives 0. V is transposed by the array as
+// gemm() does with B stored [k][n]: an infinity or NaN in V spreads over its block of 32 keys and 32 columns.
+KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
+
+}  // namespace atalla

@@ -1,0 +1,248 @@
+#include "generators/attention_operator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/attention.h"
+#include "generators/pipeline_workload.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+namespace {
+
+constexpr int64_t lanes = 32;
+int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
+
+// Rows of all pads together that the buffers of a point take.
+int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    const int64_t round = machine.pad.count, rows = std::min(point["rows"], shape.queries), stored = (rows + round - 1) / round * round;
+    const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
+    int64_t sum = lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
+    sum += stored * (depth_tiles + (2 + shape.mask) * key_tiles + 1 + 2 * width_tiles + 2 * (depth_tiles - 1));
+    if (shape.causal) sum += shape.queries + lanes * key_tiles;
+    return sum + round;
+}
+
+class AttentionWorkload : public PipelineWorkload {
+public:
+    AttentionWorkload(const WorkloadRequest &request, AttentionShape shape) : PipelineWorkload(request), shape_(std::move(shape)) {
+        inputs_ = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
+        if (shape_.mask) inputs_.push_back({"mask", shape_.mask_extents()});
+        outputs_ = {{"O", shape_.out_extents()}};
+    }
+
+    double flops() const override {
+        return static_cast<double>(shape_.problems()) * static_cast<double>(shape_.queries) * static_cast<double>(shape_.keys) * 2 *
+               static_cast<double>(shape_.depth + shape_.width + 2);
+    }
+
+    Space space(const Machine &machine) const override {
+        const int64_t round = machine.pad.count;
+        std::vector<int64_t> rows, row_unrolls = {1}, weight_unrolls;
+        for (int64_t blocks = 1; blocks <= shape_.queries; blocks++) {
+            const int64_t block = std::min(shape_.queries, ((shape_.queries + blocks - 1) / blocks + round - 1) / round * round);
+            if (block <= 512 && (rows.empty() || rows.back() != block)) rows.push_back(block);
+            if (block <= round) break;
+        }
+        std::reverse(rows.begin(), rows.end());
+        for (int64_t unroll = round; unroll <= 32; unroll *= 2) row_unrolls.push_back(unroll);
+        for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
+        Space space;
+        space.parameter("rows", "queries that one load of the keys and values serves", rows)
+            .parameter("row_unroll", "queries in straight-line code", row_unrolls)
+            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
+        space.constraint("unrolled rows", {"rows", "row_unroll"}, "Unrolling goes round the pads and divides the rows of a block.", [=](const Point &point) {
+            return point["rows"] < round || point["rows"] % round != 0 ? point["row_unroll"] == 1 : point["row_unroll"] >= round && point["rows"] % point["row_unroll"] == 0;
+        });
+        space.constraint("pads", {"rows"}, "Keys and values of a head and the scores of a block fit the pads together.", [shape = shape_, machine](const Point &point) {
+            return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16;
+        });
+        return space;
+    }
+
+    Point naive_point(const Machine &machine) const override {
+        const int64_t round = machine.pad.count, rows = std::min(shape_.queries, 4 * round);
+        return {{"rows", rows < round ? rows : rows / round * round}, {"row_unroll", rows < round ? 1 : round}, {"weight_unroll", round}};
+    }
+
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return attention(shape_, machine, point); }
+
+    double draft(const Machine &machine, const Point &point) const override {
+        // A stage handles the unrolled rows once in the latency of the array and its accesses, or at the pace of its lanes.
+        constexpr double latency = 75, lanes_pace = 4.5, stages = 4;
+        const auto unroll = static_cast<double>(point["row_unroll"]), tiles = static_cast<double>(tiles_of(shape_.keys));
+        const auto rows = static_cast<double>(std::min(point["rows"], shape_.queries)), blocks = std::ceil(static_cast<double>(shape_.queries) / rows);
+        const double parts = stages + static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.width));
+        const double row = std::max(latency / unroll, lanes_pace), start = 3000 + 11 * unroll * 8;
+        const double loads = static_cast<double>(lanes * (machine.timed() ? 5 : 1)) + 40 * lanes / static_cast<double>(point["weight_unroll"]);
+        return start + static_cast<double>(shape_.problems()) * blocks * tiles * parts * (rows * row + loads);
+    }
+
+    // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
+    // its weight by as much as the score is large.
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        Reference result;
+        for (int64_t problem = 0; problem < shape_.problems(); problem++) {
+            int64_t keys_at = 0, mask_at = 0, rest = problem, keys_stride = 1, mask_stride = 1;
+            for (size_t d = shape_.batch.size(); d-- > 0;) {
+                const int64_t index = rest % shape_.batch[d].extent;
+                rest /= shape_.batch[d].extent;
+                if (shape_.batch[d].keys) keys_at += index * std::exchange(keys_stride, keys_stride * shape_.batch[d].extent);
+                if (shape_.batch[d].mask) mask_at += index * std::exchange(mask_stride, mask_stride * shape_.batch[d].extent);
+            }
+            const uint16_t *q = inputs[0].data() + problem * shape_.queries * shape_.depth, *k = inputs[1].data() + keys_at * shape_.keys * shape_.depth;
+            const uint16_t *v = inputs[2].data() + keys_at * shape_.keys * shape_.width;
+            const uint16_t *mask = shape_.mask ? inputs[3].data() + mask_at * shape_.queries * shape_.keys : nullptr;
+            for (int64_t i = 0; i < shape_.queries; i++) append_row(q + i * shape_.depth, k, v, mask != nullptr ? mask + i * shape_.keys : nullptr, i, result);
+        }
+        return {result};
+    }
+    double tolerance_ulps() const override { return static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.keys)) + 6; }
+
+protected:
+    KernelWork work(const Machine &machine) const override {
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        // Tiles of 32 keys that a query sees.
+        int64_t seen = 0;
+        for (int64_t i = 0; i < shape_.queries; i++) seen += tiles_of(shape_.causal ? std::min(i + 1, shape_.keys) : shape_.keys);
+        const int64_t depth_tiles = tiles_of(shape_.depth), width_tiles = tiles_of(shape_.width), key_tiles = tiles_of(shape_.keys), problems = shape_.problems();
+        const bool sums_on_lanes = !(machine.sa.psum_in);
+        // Differences from the largest; comparisons; the sums of products and of p over the tiles of keys and of the depth.
+        int64_t adds = seen + (seen - shape_.queries);
+        if (sums_on_lanes) adds += seen * (depth_tiles - 1) + (seen - shape_.queries) * (width_tiles + 1);
+        work.lanes.adds = problems * adds;
+        work.lanes.exps = problems * seen;
+        if (shape_.scale != 1) work.lanes.muls = problems * std::min(seen, shape_.queries * depth_tiles);
+        work.array_rows = problems * seen * (depth_tiles + width_tiles);
+        int64_t heads = 1;
+        for (const AttentionBatch &dim : shape_.batch)
+            if (dim.keys) heads *= dim.extent;
+        work.array_loads = heads * key_tiles * (depth_tiles + width_tiles);
+        work.array_tiles = heads * key_tiles * (depth_tiles + width_tiles);
+        work.rows_loaded = shape_.queries * depth_tiles;
+        work.rows_stored = problems * shape_.queries * width_tiles;
+        return work;
+    }
+
+private:
+    void append_row(const uint16_t *q, const uint16_t *k, const uint16_t *v, const uint16_t *mask, int64_t i, Reference &result) const {
+        std::vector<double> scores(static_cast<size_t>(shape_.keys));
+        double largest = -INFINITY, reach = 0;
+        for (int64_t j = 0; j < shape_.keys; j++) {
+            double dot = 0, peak = 0;
+            for (int64_t d = 0; d < shape_.depth; d++) {
+                dot += static_cast<double>(bf16_float(q[d])) * bf16_float(k[j * shape_.depth + d]);
+                if (d % lanes == lanes - 1 || d + 1 == shape_.depth) peak = std::max(peak, std::abs(dot));
+            }
+            double score = dot * bf16_round(static_cast<float>(shape_.scale));
+            peak *= std::abs(shape_.scale);
+            if (mask != nullptr) score += bf16_float(mask[j]);
+            if (shape_.causal && j > i) score = -INFINITY;
+            scores[static_cast<size_t>(j)] = score;
+            if (score == -INFINITY) continue;
+            largest = std::max(largest, score);
+            reach = std::max({reach, peak, std::abs(score)});
+        }
+        double sum = 0;
+        for (double &score : scores) sum += score = score == -INFINITY ? 0 : std::exp(score - largest);
+        for (int64_t d = 0; d < shape_.width; d++) {
+            double value = 0, magnitude = 0;
+            for (int64_t j = 0; j < shape_.keys; j++) {
+                const double term = scores[static_cast<size_t>(j)] * bf16_float(v[j * shape_.width + d]);
+                value += term;
+                magnitude += std::abs(term);
+            }
+            result.values.push_back(sum == 0 ? 0 : value / sum);
+            result.peaks.push_back(sum == 0 ? 0 : magnitude / sum * (1 + reach));
+        }
+    }
+
+    AttentionShape shape_;
+};
+
+void demand(bool condition, const std::string &message) {
+    if (!condition) throw Error("scaled_dot_product_attention: " + message);
+}
+
+std::unique_ptr<Workload> make(const WorkloadRequest &request) {
+    const Shape &q = request.shape("query"), &k = request.shape("key"), &v = request.shape("value");
+    demand(q.size() >= 2 && k.size() == q.size() && v.size() == q.size(),
+           fmt::format("query, key and value must have as many dimensions, at least 2, not {}, {} and {}", q.size(), k.size(), v.size()));
+    const size_t rank = q.size();
+    AttentionShape shape;
+    shape.queries = q[rank - 2];
+    shape.depth = q[rank - 1];
+    shape.keys = k[rank - 2];
+    shape.width = v[rank - 1];
+    demand(k[rank - 1] == shape.depth, fmt::format("query {} and key {} have different depths", shape_text(q), shape_text(k)));
+    demand(v[rank - 2] == shape.keys, fmt::format("key {} and value {} have different lengths", shape_text(k), shape_text(v)));
+    const Shape leads(q.begin(), q.end() - 2), key_leads(k.begin(), k.end() - 2);
+    demand(Shape(v.begin(), v.end() - 2) == key_leads, fmt::format("key {} and value {} have different leading dimensions", shape_text(k), shape_text(v)));
+    Shape mask_leads = leads;
+    if (request.has("attn_mask")) {
+        const Shape &mask = request.shape("attn_mask");
+        demand(!request.flag("is_causal"), "a mask and is_causal exclude each other");
+        demand(mask.size() >= 2 && mask[mask.size() - 1] == shape.keys && mask[mask.size() - 2] == shape.queries,
+               fmt::format("a mask of {} is not of queries x keys, {}x{}; expand it first", shape_text(mask), shape.queries, shape.keys));
+        mask_leads.assign(mask.begin(), mask.end() - 2);
+        demand(broadcast_shape("scaled_dot_product_attention", {mask_leads, leads}) == leads, fmt::format("a mask of {} does not broadcast to the queries {}", shape_text(mask), shape_text(q)));
+        mask_leads.insert(mask_leads.begin(), leads.size() - mask_leads.size(), 1);
+        shape.mask = true;
+    }
+    for (size_t d = 0; d < leads.size(); d++) {
+        const bool grouped = request.flag("enable_gqa") && d + 1 == leads.size() && key_leads[d] != leads[d];
+        if (grouped) {
+            demand(key_leads[d] > 0 && leads[d] % key_leads[d] == 0, fmt::format("{} query heads are not a multiple of {} key heads", leads[d], key_leads[d]));
+            demand(mask_leads[d] == 1 || mask_leads[d] == leads[d], "the mask's heads do not fit");
+            shape.batch.push_back({key_leads[d], true, mask_leads[d] != 1});
+            shape.batch.push_back({leads[d] / key_leads[d], false, mask_leads[d] != 1});
+        } else {
+            demand(key_leads[d] == leads[d] || key_leads[d] == 1, fmt::format("query {} and key {} have different leading dimensions", shape_text(q), shape_text(k)));
+            shape.batch.push_back({leads[d], key_leads[d] == leads[d], mask_leads[d] == leads[d]});
+        }
+    }
+    std::vector<AttentionBatch> dims;
+    for (const AttentionBatch &dim : shape.batch) {
+        if (dim.extent == 1) continue;
+        if (!dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask)) dims.back().extent *= dim.extent;
+        else dims.push_back(dim);
+    }
+    shape.batch = std::move(dims);
+    for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()}) demand(size > 0, "a tensor is empty, so there is nothing to compute");
+    shape.causal = request.flag("is_causal");
+    shape.scale = request.given("scale") ? request.number("scale") : 1 / std::sqrt(static_cast<double>(shape.depth));
+    demand(std::isfinite(shape.scale), "the scale must be a finite number");
+    return std::make_unique<AttentionWorkload>(request, std::move(shape));
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> attention_operators() {
+    OperatorDeclaration row;
+    row.name = "scaled_dot_product_attention";
+    row.schemas = {"scaled_dot_product_attention"};
+    row.help = "softmax(scale Q K^T + mask) V; --op scaled_dot_product_attention --shape 12x128x64,12x128x64,12x128x64 --is-causal";
+    row.card.family = "attention";
+    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array";
+    row.card.space = "queries of a block, unrolling of rows and weight loads";
+    row.card.bound = "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
+    row.card.reference = "float64; a row without visible keys gives 0";
+    row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
+    row.card.refuses = "keys and values of a head that do not fit the pads with the scores of a block; boolean masks: add 0 or minus infinity instead";
+    row.card.fuses = "nothing";
+    row.tensors = {{"query", {"query"}, "of heads x queries x depth"}, {"key", {"key"}, "of heads x keys x depth"}, {"value", {"value"}, "of heads x keys x width"},
+                   {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
+    row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
+                      {"enable_gqa", "several query heads share the keys and values of one", false}};
+    row.example = "12x128x64,12x128x64,12x128x64";
+    row.ignored = {"dropout_p"};
+    row.make = make;
+    return {row};
+}
+
+}  // namespace atalla

@@ -1,0 +1,84 @@
+// Attention at random shapes and schedules: bit for bit equal to the unoptimized program, close to float64, never faster than
+// the bound.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+
+namespace atalla {
+namespace {
+
+constexpr const char *name = "scaled_dot_product_attention";
+
+int64_t size(Random &random, int64_t largest) {
+    constexpr std::array<int64_t, 7> edges = {1, 2, 31, 32, 33, 64, 65};
+    return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+}
+
+TEST(Attention, RandomShapesAndSchedules) {
+    constexpr int shapes = 14;
+    Random random(5);
+    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    for (int i = 0; i < shapes; i++) {
+        const Machine &machine = machines[static_cast<size_t>(i) % 2];
+        const int64_t heads = 1 + static_cast<int64_t>(random.below(2)), group = 1 + static_cast<int64_t>(random.below(2));
+        const int64_t queries = size(random, 50), keys = size(random, 70), depth = size(random, 70), width = size(random, 70);
+        WorkloadArguments arguments = {{"enable-gqa", "true"}, {"shape", fmt::format("{}x{}x{},{}x{}x{},{}x{}x{}", heads * group, queries, depth, heads, keys, depth, heads, keys, width)}};
+        if (i % 3 == 1) arguments["is-causal"] = "true";
+        if (i % 3 == 2) arguments["shape"] += fmt::format(",{}x{}", queries, keys);
+        if (i % 4 == 0) arguments["scale"] = "0.3";
+        SCOPED_TRACE(fmt::format("{} on {}, {}", arguments["shape"], machine.name, i));
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        const std::optional<Point> point = sample(workload->space(machine), random);
+        ASSERT_TRUE(point);
+        SCOPED_TRACE(point->assignments());
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        EXPECT_EQ(evaluator.verify(*point), "");
+    }
+}
+
+// A row whose keys are all hidden gives zeros, as PyTorch's does.
+TEST(Attention, HiddenRowsGiveZero) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "4x8,8x8,8x8,4x8"}});
+    std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 3);
+    constexpr uint16_t minus_infinity = 0xFF80;
+    std::fill(inputs[3].begin() + 8, inputs[3].begin() + 16, minus_infinity);
+    const Point point = workload->naive_point(machine);
+    const Evaluator evaluator(workload, machine);
+    const KernelRun run = run_kernel(workload->build(machine, point), evaluator.compile(point), machine, inputs);
+    ASSERT_TRUE(run.result.ok) << run.result.error;
+    for (size_t d = 0; d < 8; d++) EXPECT_EQ(run.outputs[0][8 + d] & 0x7FFF, 0);
+    EXPECT_LE(largest_error_ulps(run.outputs[0], workload->reference(inputs)[0]), workload->tolerance_ulps());
+}
+
+TEST(Attention, RefusesWhatDoesNotFit) {
+    const auto refusal = [](const std::string &shape, WorkloadArguments arguments = {}) -> std::string {
+        arguments["shape"] = shape;
+        try {
+            find_operator(name).workload(arguments);
+        } catch (const Error &error) {
+            return error.what();
+        }
+        return "";
+    };
+    EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
+    EXPECT_EQ(refusal("4x8,5x8,6x8"), "scaled_dot_product_attention: key 5x8 and value 6x8 have different lengths");
+    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8"), "scaled_dot_product_attention: query 3x4x8 and key 2x5x8 have different leading dimensions");
+    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8", {{"enable-gqa", "true"}}), "scaled_dot_product_attention: 3 query heads are not a multiple of 2 key heads");
+    EXPECT_THAT(refusal("4x8,5x8,5x8,4x6"), testing::HasSubstr("is not of queries x keys, 4x5"));
+    EXPECT_EQ(refusal("4x8,5x8,5x8,4x5", {{"is-causal", "true"}}), "scaled_dot_product_attention: a mask and is_causal exclude each other");
+}
+
+}  // namespace
+}  // namespace atalla
