@@ -344,6 +344,12 @@ private:
         return straight;
     }
 
+    static bool accesses(const Body &body, int allocation) {
+        return std::any_of(body.begin(), body.end(), [&](const Node &n) {
+            return (n.op && n.op->access && n.op->access->allocation == allocation) || (n.loop && accesses(n.loop->body, allocation)) ||
+                   (n.branch && accesses(n.branch->body, allocation));
+        });
+    }
     static bool has_loop(const Body &body) {
         return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
     }
@@ -387,7 +393,9 @@ private:
         const size_t hot_at = hot ? last_loop : rest.size();
         Body head, tail, hot_body;
         for (size_t i = 0; i < rest.size(); i++) (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
-        const bool rotate = hot && !stores.empty() && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
+        // A result that is made in parts must be in one slot.
+        const bool early = !stores.empty() && accesses(head, stores[0]->allocation);
+        const bool rotate = hot && !stores.empty() && !early && !accesses(hot_body, stores[0]->allocation) && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
 
         Body body;
         const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
@@ -395,11 +403,12 @@ private:
             wait(out_channels.list, body);
             append_ops(tail, body);
         }
+        if (early) wait(out_channels.list, body);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (const Copy *copy : loads) start_load(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (!stores.empty()) {
-            if (!rotate) wait(out_channels.list, body);
+            if (!rotate && !early) wait(out_channels.list, body);
             if (rotate) {
                 // The slot just written and its address leave while the hot loop runs.
                 body.push_back(value_op(out_channels.slot, {0, {}}, {slot(stores[0]->allocation)}));
