@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -29,6 +31,9 @@ bool uniform(const PoolAxis &axis, bool count_include_pad) {
         if (counted(axis, at, count_include_pad) != axis.kernel) return false;
     return true;
 }
+// Does any window reach beyond the image?
+bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
+
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
 class PoolKernel {
@@ -53,9 +58,6 @@ public:
     }
 
 private:
-    // Does any window reach beyond the image?
-    static bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
-
     void windows(const ImageParam &image) {
         const PoolAxis &ax = shape_.x, &ay = shape_.y;
         const bool filled = reaches_out(ax) || reaches_out(ay), narrow = channels_ % lanes != 0;
@@ -170,6 +172,102 @@ PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t 
     // A window that would begin behind the image and the padding before it is left out.
     if (ceil_mode && (axis.results - 1) * stride >= size + padding) axis.results--;
     return axis;
+}
+
+namespace {
+
+int64_t pixels_of(const PoolShape &shape, const Point &point) {
+    return static_cast<int64_t>(window_span(shape.x, std::min(point["tile_x"], shape.x.results))) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
+}
+
+}  // namespace
+
+Space pool_space(const PoolShape &shape, const Machine &machine) {
+    const auto tiles = [](int64_t results) {
+        std::vector<int64_t> values;
+        for (int64_t parts = 1; parts <= results; parts = parts < 4 ? parts + 1 : parts * 2)
+            if (const int64_t tile = (results + parts - 1) / parts; values.empty() || values.back() != tile) values.push_back(tile);
+        if (values.back() != 1) values.push_back(1);
+        return values;
+    };
+    std::vector<int64_t> vectors = {1}, unrolls;
+    if (shape.vectors() > 1) vectors.push_back(shape.vectors() % 2 == 0 ? 2 : shape.vectors());
+    if (shape.vectors() > vectors.back()) vectors.push_back(shape.vectors());
+    constexpr int64_t most_unrolled = 8, most_code = 160;
+    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, shape.x.results); unroll++) unrolls.push_back(unroll);
+    Space space;
+    space.parameter("tile_x", "results along x in the pads at a time", tiles(shape.x.results))
+        .parameter("tile_y", "results along y in the pads at a time", tiles(shape.y.results))
+        .parameter("vectors", "vectors of channels in the pads at a time", vectors)
+        .parameter("unroll", "results in straight-line code", unrolls);
+    space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
+                     [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
+    space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.",
+                     [=](const Point &point) { return point["unroll"] == 1 || point["unroll"] * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Max ? 2 : 1) <= most_code; });
+    space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.", [=](const Point &point) {
+        const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
+        const bool filled = reaches_out(shape.x) || reaches_out(shape.y);
+        const int64_t slots = machine.timed() && (whole ? shape.images > 1 || shape.vectors() > point["vectors"] : !filled) ? 2 : 1;
+        const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
+        // From result to result along x, and from row to row.
+        const int64_t row = window_span(shape.x, std::min(point["tile_x"], shape.x.results)) * point["vectors"];
+        const bool round = !filled && point["vectors"] * point["unroll"] * shape.x.stride % machine.pad.count == 0 && (point["tile_y"] == 1 || row % machine.pad.count == 0);
+        std::vector<PadUse> uses = {{slots * pixels_of(shape, point) * point["vectors"], round},
+                                    {slots * tile, point["vectors"] * point["unroll"] % machine.pad.count == 0}};
+        if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
+        if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
+        return fit_pads(machine, uses);
+    });
+    return space;
+}
+
+Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
+    // The largest tile of single vectors that is sure to fit; where none is, single results.
+    Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
+    const Space space = pool_space(shape, machine);
+    int64_t most = 0;
+    for_each(space, [&](const Point &point) {
+        const int64_t size = point["tile_x"] * point["tile_y"];
+        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most) {
+            most = size;
+            best = point;
+        }
+        return true;
+    });
+    return best;
+}
+
+Reference pool_reference(const PoolShape &shape, const TensorData &input) {
+    Reference reference;
+    const PoolAxis &ax = shape.x, &ay = shape.y;
+    for (int64_t image = 0; image < shape.images; image++)
+        for (int64_t oy = 0; oy < ay.results; oy++)
+            for (int64_t ox = 0; ox < ax.results; ox++)
+                for (int64_t c = 0; c < shape.channels; c++) {
+                    double sum = 0, largest = -std::numeric_limits<double>::infinity(), magnitudes = 0;
+                    for (int64_t y = std::max<int64_t>(ay.first(oy), 0); y < std::min(ay.first(oy) + ay.kernel, ay.size); y++)
+                        for (int64_t x = std::max<int64_t>(ax.first(ox), 0); x < std::min(ax.first(ox) + ax.kernel, ax.size); x++) {
+                            const auto value = static_cast<double>(bf16_float(input[static_cast<size_t>(((image * ay.size + y) * ax.size + x) * shape.channels + c)]));
+                            sum += value;
+                            magnitudes += std::abs(value);
+                            if (std::isnan(value) || value > largest) largest = value;
+                        }
+                    if (shape.kind == Pooling::Max) {
+                        reference.values.push_back(largest);
+                        reference.peaks.push_back(std::abs(largest));
+                        continue;
+                    }
+                    const double divisor = shape.divisor != 0 ? shape.divisor
+                                                              : static_cast<double>(counted(ax, ox, shape.count_include_pad) * counted(ay, oy, shape.count_include_pad));
+                    reference.values.push_back(sum / divisor);
+                    reference.peaks.push_back(std::abs(magnitudes / divisor));
+                }
+    return reference;
+}
+
+double pool_tolerance_ulps(const PoolShape &shape) {
+    // Every addition is rounded, and so are the factor and the products with it.
+    return shape.kind == Pooling::Max ? 0 : 3 + 0.5 * std::sqrt(static_cast<double>(shape.x.kernel * shape.y.kernel));
 }
 
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PoolKernel(shape, machine, point).run(); }

@@ -12,12 +12,12 @@
 
 namespace atalla {
 
-enum class Pooling { Max, Average, AdaptiveAverage };
+enum class Pooling { Max, Average };
 
 // One axis of the windows. Outside the image Max sees -infinity and Average zeros.
 struct PoolAxis {
     int64_t size = 1, results = 1;
-    int64_t kernel = 1, stride = 1, padding = 0;   // not AdaptiveAverage
+    int64_t kernel = 1, stride = 1, padding = 0;
     int64_t first(int64_t at) const { return at * stride - padding; }
 };
 
@@ -36,6 +36,7 @@ PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t 
 
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);
+Point pool_naive_point(const PoolShape &shape, const Machine &machine);
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

@@ -1,12 +1,15 @@
 #include "generators/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -32,6 +35,8 @@ public:
           kept_(static_cast<int>(shape.kept)), other_(static_cast<int>(shape.other)), outer_(static_cast<int>(shape.outer)) {}
 
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
+    // Are all elements of a result in the pads at a time?
+    bool whole() const { return chunk_ >= shape_.vectors(); }
 
 private:
     Expr better(Expr a, Expr b) const {
@@ -47,67 +52,72 @@ private:
 
     KernelDefinition rows() {
         const int vectors = static_cast<int>(shape_.vectors());
-        ImageParam x = tensor("X", {shape_.length, shape_.kept, shape_.other, shape_.outer});
-        xs_ = Func("X_rows");
-        if (length_ % lanes == 0) {
-            xs_(n, i, r, j) = x(n, i, r, j);
-        } else {
-            xs_(n, i, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
-            xs_(n, i, r, j) = select(n < length_, x(min(n, length_ - 1), i, r, j), undef<BFloat>());
-        }
+        image_ = tensor("X", {shape_.length, shape_.kept, shape_.other, shape_.outer});
+        const Func xs = rows_of_tensor("X_rows");
         Func result("result");
         const RDom all(0, vectors, 0, other_, "all"), depth(0, lanes, "q");
         ones_(k, w) = bf16(1.0f);
         if (shape_.extremum()) {
             const RDom lane(0, lanes, "e");
-            const Func best("best"), value("value"), powers("powers");
-            Func b = best, v = value, e = powers;
-            b(l, i, j) = bf16(worst());
-            b(l, i, j) = better(xs_(all.x * lanes + l, i, all.y, j), b(l, i, j));
-            v(i, j) = worst();
-            v(i, j) = shape_.kind == Reduction::Amax ? max(v(i, j), f32(b(lane, i, j))) : min(v(i, j), f32(b(lane, i, j)));
+            Func best("best"), value("value"), powers("powers");
+            best(l, i, j) = bf16(worst());
+            const Expr element = xs(all.x * lanes + l, i, all.y, j), found = better(element, best(l, i, j));
+            // NaN stay where they are; with the row in the pads, a second look finds them for less.
+            best(l, i, j) = whole() ? found : select(strict_float(element != element), element, found);
+            value(i, j) = worst();
+            value(i, j) = shape_.kind == Reduction::Amax ? max(value(i, j), f32(best(lane, i, j))) : min(value(i, j), f32(best(lane, i, j)));
             // Not a number if and only if an element is none: exponentials are never of two signs.
-            e(n, i, r, j) = machine_exp(xs_(n, i, r, j));
-            Total nan = total("nan", e, all, depth);
-            result(l, i, j) = select(strict_float(bf16(nan.sum(i, j)) == bf16(nan.sum(i, j))), bf16(v(i, j)), bf16(nan.sum(i, j)));
-            schedule_rows(result, x);
-            b.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).update().vectorize(l, lanes).reorder(l, all.x, all.y);
-            unroll(b, all.x, vectors);
-            v.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
-            schedule_total(nan, all, result, vectors);
-            e.compute_at(nan.at).vectorize(n, lanes);
-            in_registers({b, v, e});
+            if (whole()) powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
+            else powers(n, i, r, j) = machine_exp(best(n, i, j));
+            const RDom looked(0, whole() ? vectors : 1, 0, whole() ? other_ : 1, "looked");
+            Total nan = total("nan", powers, looked, depth);
+            const Expr mark = bf16(nan.sum(i, j));
+            result(l, i, j) = select(strict_float(mark == mark), bf16(value(i, j)), mark);
+            schedule_result(result);
+            best.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).update().reorder(l, all.x, all.y).vectorize(l, lanes);
+            schedule_input(xs, best, over(best, all, vectors));
+            value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
+            schedule_total(nan, looked, result, whole() ? vectors : 1);
+            powers.compute_at(nan.at).vectorize(n, lanes);
+            in_registers({best, value, powers});
         } else if (shape_.kind == Reduction::Var) {
-            Total sum = total("sum", xs_, all, depth);
+            const Func xs_again = whole() ? xs : rows_of_tensor("X_again");
+            Total sum = total("sum", xs, all, depth);
             Func mean("mean"), square("square");
             mean(i, j) = strict_float(sum.sum(i, j) * static_cast<float>(1.0 / static_cast<double>(shape_.count())));
-            const Expr centred = strict_float(xs_(n, i, r, j) - bf16(mean(i, j)));
+            const Expr centred = strict_float(xs_again(n, i, r, j) - bf16(mean(i, j)));
             const Expr squared = strict_float(centred * centred);
             square(n, i, r, j) = length_ % lanes == 0 ? squared : select(n < length_, squared, bf16(0.0f));
             const RDom again(0, vectors, 0, other_, "again"), deep(0, lanes, "p");
             Total squares = total("squares", square, again, deep);
             result(l, i, j) = bf16(scaled(squares.sum(i, j)));
-            schedule_rows(result, x);
-            schedule_total(sum, all, result, vectors);
+            schedule_result(result);
+            schedule_input(xs, sum.sum, schedule_total(sum, all, result, vectors));
             mean.compute_at(result, row_);
-            schedule_total(squares, again, result, vectors);
+            const RVar chunk = schedule_total(squares, again, result, vectors);
+            if (!whole()) schedule_input(xs_again, squares.sum, chunk);
             square.compute_at(squares.at).vectorize(n, lanes);
             in_registers({mean, square});
         } else {
-            Total sum = total("sum", xs_, all, depth);
+            Total sum = total("sum", xs, all, depth);
             result(l, i, j) = bf16(scaled(sum.sum(i, j)));
-            schedule_rows(result, x);
-            schedule_total(sum, all, result, vectors);
+            schedule_result(result);
+            schedule_input(xs, sum.sum, schedule_total(sum, all, result, vectors));
         }
         ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
         in_registers({ones_});
-        fix_shape(out_.output_buffer(), {shape_.kept, shape_.outer});
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {x};
-        kernel.inputs = {{"X", {shape_.length, shape_.kept, shape_.other, shape_.outer}}};
-        kernel.outputs = {{"Y", {shape_.kept, shape_.outer}}};
-        return kernel;
+        return finish({shape_.kept, shape_.outer});
+    }
+
+    Func rows_of_tensor(const std::string &name) {
+        Func xs(name);
+        if (length_ % lanes == 0) {
+            xs(n, i, r, j) = image_(n, i, r, j);
+        } else {
+            xs(n, i, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
+            xs(n, i, r, j) = select(n < length_, image_(min(n, length_ - 1), i, r, j), undef<BFloat>());
+        }
+        return xs;
     }
 
     struct Total {
@@ -126,38 +136,58 @@ private:
         return t;
     }
 
-    void unroll(Func f, const RVar &over, int count) {
-        if (vector_unroll_ > 1) f.update().split(over, RVar("ro"), RVar("r_unroll"), std::min(vector_unroll_, count));
+    // The loops over the vectors of a row: chunks, vectors, straight-line code. The loop over chunks is returned.
+    RVar over(Func f, const RDom &all, int vectors) {
+        RVar chunks("chunks"), inside("inside"), vector("vector"), unrolled("r_unroll");
+        const int chunk = std::min(chunk_, vectors);
+        f.update().split(all.x, chunks, inside, chunk);
+        if (vector_unroll_ > 1) f.update().split(inside, vector, unrolled, std::min(vector_unroll_, chunk));
+        return chunks;
     }
 
-    void schedule_total(Total &t, const RDom &all, Func result, int vectors) {
+    RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
         t.sum.compute_at(result, row_);
-        unroll(t.sum, all.x, vectors);
-        t.at = vector_unroll_ > 1 ? LoopLevel(t.sum, RVar("r_unroll")) : LoopLevel(t.sum, all.x);
+        const RVar chunks = over(t.sum, all, vectors);
+        t.at = LoopLevel(t.sum, RVar(vector_unroll_ > 1 ? "r_unroll" : "inside"));
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
         t.part.compute_at(t.at).vectorize(l, lanes).update().reorder(t.depth, l).atomic().vectorize(l, lanes).vectorize(t.depth, lanes);
         in_registers({t.part, t.block, t.sum});
+        return chunks;
     }
 
-    void schedule_rows(Func result, const ImageParam &) {
+    // In the pads: whole rows of several results, or a part of one row where it is used.
+    void schedule_input(Func xs, Func user, const RVar &chunks) {
+        const bool moves = kept_ > rows_ || (!whole() && shape_.vectors() > chunk_);
+        if (whole()) xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
+        else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_);
+        if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
+        if (moves && whole() && machine_.timed()) xs.hoist_storage_root().ring_buffer(2);
+        in_pads({xs});
+    }
+
+    void schedule_result(Func result) {
         const Var io("io"), ii("ii"), iu("i_unroll");
         out_(i, j) = result(0, i, j);
         out_.bound(i, 0, kept_).bound(j, 0, outer_).split(i, io, ii, rows_, TailStrategy::ShiftInwards);
-        const bool ring = kept_ > rows_ && machine_.timed();
         result.compute_at(out_, io).bound_extent(l, lanes).vectorize(l, lanes).bound_storage(i, rows_);
-        xs_.compute_at(out_, io).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
-        if (xs_.num_update_definitions() > 0) xs_.vectorize(n, lanes);
-        if (ring) {
-            result.hoist_storage_root().ring_buffer(2);
-            xs_.hoist_storage_root().ring_buffer(2);
-        }
+        if (kept_ > rows_ && machine_.timed()) result.hoist_storage_root().ring_buffer(2);
         row_ = i;
         if (row_unroll_ > 1) {
             result.split(i, i, iu, row_unroll_);
             row_ = iu;
         }
-        in_pads({xs_, result});
+        in_pads({result});
+    }
+
+    KernelDefinition finish(const std::vector<int64_t> &results) {
         whole_loops(out_);
+        fix_shape(out_.output_buffer(), results);
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out_);
+        kernel.arguments = {image_};
+        kernel.inputs = {{"X", {shape_.elements()}}};
+        kernel.outputs = {{"Y", {shape_.results()}}};
+        return kernel;
     }
 
     // ---- the innermost axis is kept: lanes are results
@@ -165,18 +195,22 @@ private:
     KernelDefinition columns() {
         const int width = static_cast<int>(shape_.lanes), side = accumulators_of(length_);
         const int steps = (length_ + side - 1) / side;
-        ImageParam x = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
-        xs_ = Func("X_rows");
+        image_ = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
         // Rows that are not there, so that every accumulator has as many, change none.
-        const bool filled = steps * side != length_, narrow = width % lanes != 0;
-        const Expr there = x(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length_ - 1) : Expr(y), i, r, j);
-        if (filled) xs_(n, y, i, r, j) = bf16(shape_.extremum() ? worst() : -0.0f);
-        if (filled || narrow) xs_(n, y, i, r, j) = select(n < width && y < length_, there, undef<BFloat>());
-        else xs_(n, y, i, r, j) = there;
+        const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ < steps;
+        const auto rows_of_tensor = [&](const std::string &name) {
+            Func xs(name);
+            const Expr there = image_(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length_ - 1) : Expr(y), i, r, j);
+            if (filled) xs(n, y, i, r, j) = bf16(shape_.extremum() ? worst() : -0.0f);
+            if (filled || narrow) xs(n, y, i, r, j) = select(n < width && y < length_, there, undef<BFloat>());
+            else xs(n, y, i, r, j) = there;
+            return xs;
+        };
+        const Func xs = rows_of_tensor("X_rows"), xs_again = parts && shape_.kind == Reduction::Var ? rows_of_tensor("X_again") : xs;
 
         const RDom all(0, steps, 0, other_, "all"), again(0, steps, 0, other_, "again");
         Func part("part"), result("result");
-        const Expr element = xs_(n, all.x * side + u, i, all.y, j);
+        const Expr element = xs(n, all.x * side + u, i, all.y, j);
         if (shape_.extremum()) {
             part(n, u, i, j) = bf16(worst());
             const Expr found = better(element, part(n, u, i, j));
@@ -188,7 +222,7 @@ private:
         Func squares("squares"), mean("mean");
         if (shape_.kind == Reduction::Var) {
             mean(n, i, j) = strict_float(tree(part, side) * bf16(static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
-            const Expr centred = strict_float(xs_(n, again.x * side + u, i, again.y, j) - mean(n, i, j));
+            const Expr centred = strict_float(xs_again(n, again.x * side + u, i, again.y, j) - mean(n, i, j));
             Expr squared = strict_float(centred * centred);
             if (filled) squared = select(again.x * side + u < length_, squared, bf16(-0.0f));
             squares(n, u, i, j) = bf16(-0.0f);
@@ -207,36 +241,35 @@ private:
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
         out_.split(n, no, ni, blocks == 1 ? width : lanes * block, whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf).reorder(ni, no, i, j);
         const bool ring = machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
-        const Var inner = blocks > 1 ? no : i;
-        for (Func f : {xs_, result}) {
-            f.compute_at(out_, blocks > 1 ? no : i).bound_extent(n, lanes * block);
+        const auto in_block = [&](Func f) {
+            f.compute_at(out_, blocks > 1 ? no : i);
             if (ring && (blocks > 1 || kept_ > 1)) f.hoist_storage_root().ring_buffer(2);
-        }
-        static_cast<void>(inner);
-        xs_.bound_extent(y, steps * side);
-        if (xs_.num_update_definitions() > 0 && filled) xs_.vectorize(n, lanes);
-        result.split(n, v, vi, lanes).vectorize(vi);
+        };
+        in_block(result);
+        result.bound_extent(n, lanes * block).split(n, v, vi, lanes).vectorize(vi);
         for (Func f : {part, squares}) {
             if (!f.defined()) continue;
+            const bool second = f.name() == squares.name();
+            const RDom &over = second ? again : all;
+            const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
             f.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
-            const RDom &over = f.name() == part.name() ? all : again;
-            f.update().reorder(n, u, over.x, over.y).vectorize(n, lanes);
-            if (vector_unroll_ > 1) f.update().split(over.x, RVar("ro"), RVar("r_unroll"), std::min(vector_unroll_, steps)).reorder(n, u, RVar("r_unroll"), RVar("ro"), over.y);
+            f.update().split(over.x, chunks, inside, std::min(chunk_, steps)).reorder(n, u, inside, chunks, over.y).vectorize(n, lanes);
+            if (vector_unroll_ > 1) f.update().split(inside, step, unrolled, vector_unroll_).reorder(n, u, unrolled, step, chunks, over.y);
             in_registers({f});
+            if (second && !parts) continue;
+            Func rows = second ? xs_again : xs;
+            if (parts) rows.compute_at(f, chunks).bound_extent(n, lanes).bound_extent(y, chunk_ * side);
+            else in_block(rows);
+            if (!parts) rows.bound_extent(n, lanes * block).bound_extent(y, steps * side);
+            if (filled) rows.vectorize(n, lanes);
+            in_pads({rows});
         }
         if (mean.defined()) {
             mean.compute_at(result, v).vectorize(n, lanes);
             in_registers({mean});
         }
-        in_pads({xs_, result});
-        whole_loops(out_);
-        fix_shape(out_.output_buffer(), {shape_.lanes, shape_.kept, shape_.outer});
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {x};
-        kernel.inputs = {{"X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer}}};
-        kernel.outputs = {{"Y", {shape_.lanes, shape_.kept, shape_.outer}}};
-        return kernel;
+        in_pads({result});
+        return finish({shape_.lanes, shape_.kept, shape_.outer});
     }
 
     // The accumulators together, in pairs.
@@ -259,10 +292,129 @@ private:
     int rows_, chunk_, row_unroll_, vector_unroll_, length_, kept_, other_, outer_;
     Var n{"n"}, y{"y"}, u{"u"}, l{"l"}, i{"i"}, r{"r"}, j{"j"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
-    Func xs_, out_{"Y"}, ones_{"ones"};
+    ImageParam image_;
+    Func out_{"Y"}, ones_{"ones"};
 };
 
 }  // namespace
+
+ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor) {
+    // Innermost first: runs of axes of one kind.
+    std::vector<std::pair<int64_t, bool>> runs;
+    for (size_t d = extents.size(); d-- > 0;) {
+        if (extents[d] == 1) continue;
+        if (!runs.empty() && runs.back().second == reduced[d]) runs.back().first *= extents[d];
+        else runs.emplace_back(extents[d], reduced[d]);
+    }
+    ReduceShape shape;
+    shape.kind = kind;
+    shape.divisor = divisor;
+    shape.along_lanes = runs.empty() || runs.front().second;
+    std::vector<int64_t *> places = {&shape.length, &shape.kept, &shape.other, &shape.outer};
+    if (!shape.along_lanes) places.insert(places.begin(), &shape.lanes);
+    if (runs.size() > places.size()) throw Error("reduce: the axes alternate between kept and reduced too often; permute first");
+    for (size_t i = 0; i < runs.size(); i++) *places[i] = runs[i].first;
+    return shape;
+}
+
+Space reduce_space(const ReduceShape &shape, const Machine &machine) {
+    const int64_t vectors = shape.vectors();
+    constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
+    std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
+    const int64_t side = shape.along_lanes ? 1 : accumulators_of(shape.length), steps = (shape.length + side - 1) / side;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.along_lanes ? vectors : steps;
+    for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
+    for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
+    for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
+        if (terms % unroll == 0) vector_unrolls.push_back(unroll);
+    // Whole results, or the largest parts of each order of magnitude that divide them.
+    chunks.push_back(terms);
+    for (int64_t most = 512; most >= 1; most /= 8)
+        for (int64_t part = std::min(most, terms - 1); part >= 1; part--)
+            if (terms % part == 0) {
+                if (chunks.back() != part) chunks.push_back(part);
+                break;
+            }
+    Space space;
+    space.parameter("rows", "results (vectors of them, if lanes are results) in the pads at a time", rows)
+        .parameter("chunk", "steps along a result in the pads at a time", chunks)
+        .parameter("row_unroll", "results in straight-line code", row_unrolls)
+        .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls);
+    space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
+                     [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
+    space.constraint("chunks", {"chunk", "rows", "vector_unroll"}, "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
+        return point["chunk"] % point["vector_unroll"] == 0 && (point["chunk"] == terms || point["rows"] == rows.front());
+    });
+    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll"}, "What is in the pads at a time fits.", [=](const Point &point) {
+        const bool parts = point["chunk"] < terms;
+        const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
+        const int64_t elements = (shape.along_lanes || !parts ? block : 1) * point["chunk"] * side * others;
+        const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
+        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, step % machine.pad.count == 0});
+        uses.push_back({slots * block, point["row_unroll"] % machine.pad.count == 0});
+        return fit_pads(machine, uses);
+    });
+    space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
+                     [=](const Point &point) { return point["row_unroll"] * point["vector_unroll"] * side <= 64; });
+    return space;
+}
+
+// Every element, in float64: NaN where one is none.
+Reference reduce_reference(const ReduceShape &shape, const TensorData &input) {
+    const auto kept = static_cast<size_t>(shape.results()), count = static_cast<size_t>(shape.count());
+    const auto lanes_of_row = static_cast<size_t>(shape.lanes), length = static_cast<size_t>(shape.length), middle = static_cast<size_t>(shape.kept), other = static_cast<size_t>(shape.other);
+    Reference reference;
+    reference.values.resize(kept);
+    reference.peaks.resize(kept);
+    std::vector<double> elements(count);
+    for (size_t result = 0; result < kept; result++) {
+        const size_t lane = result % lanes_of_row, i = result / lanes_of_row % middle, j = result / lanes_of_row / middle;
+        for (size_t e = 0; e < count; e++) {
+            const size_t at = (((j * other + e / length) * middle + i) * length + e % length) * lanes_of_row + lane;
+            elements[e] = static_cast<double>(bf16_float(input[at]));
+        }
+        double sum = 0, magnitudes = 0, largest = 0;
+        for (double x : elements) {
+            sum += x;
+            magnitudes += std::abs(x);
+            largest = std::max(largest, std::abs(x));
+        }
+        double &value = reference.values[result], &peak = reference.peaks[result];
+        const auto elements_of = static_cast<double>(count);
+        if (shape.extremum()) {
+            value = elements.empty() ? std::nan("") : elements[0];
+            for (double x : elements)
+                if (std::isnan(x) || (shape.kind == Reduction::Amax ? x > value : x < value)) value = std::isnan(value) ? value : x;
+            peak = std::abs(value);
+        } else if (shape.kind == Reduction::Var) {
+            const double mean = sum / elements_of;
+            for (double x : elements) value += (x - mean) * (x - mean);
+            value /= shape.divisor;
+            // The mean is rounded, relative to the largest element.
+            peak = value + std::abs(mean) * std::sqrt(value);
+        } else {
+            value = sum / shape.divisor;
+            peak = magnitudes / shape.divisor;
+        }
+    }
+    return reference;
+}
+
+double reduce_tolerance_ulps(const ReduceShape &shape) {
+    if (shape.extremum()) return 0;
+    // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
+    // grown to its share, and the roundings of random signs add up as their root.
+    const double additions = static_cast<double>(shape.count()) / accumulators_of(shape.length);
+    const double sum = shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
+    return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
+}
+
+Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
+    Point least = {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 1}};
+    const std::vector<int64_t> chunks = reduce_space(shape, machine).find("chunk").values;
+    least.set("chunk", *std::min_element(chunks.begin(), chunks.end()));
+    return least;
+}
 
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) { return ReduceKernel(shape, machine, point).run(); }
 

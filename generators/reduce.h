@@ -27,6 +27,7 @@ struct ReduceShape {
 
     int64_t vectors() const { return ((along_lanes ? length : lanes) + 31) / 32; }
     int64_t count() const { return length * other; }          // elements that make a result
+    int64_t elements() const { return lanes * length * kept * other * outer; }
     int64_t results() const { return lanes * kept * outer; }
     bool extremum() const { return kind == Reduction::Amax || kind == Reduction::Amin; }
 };
@@ -35,9 +36,10 @@ struct ReduceShape {
 // the form above has room for.
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
 
-// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, vectors of a
+// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a
 // result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
+Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
 
 // Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32. Sums across lanes: bf16, eight elements apart side

@@ -9,6 +9,8 @@
 #include "generators/attention_operator.h"
 #include "generators/gemm_operator.h"
 #include "generators/matmul_operators.h"
+#include "generators/pool_operators.h"
+#include "generators/reduce_operators.h"
 #include "generators/row_operators.h"
 #include "isa/error.h"
 
@@ -29,6 +31,8 @@ const std::vector<const Operator *> &operators() {
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
         for (const Operator *one : declared(attention_operators())) list.push_back(one);
         for (const Operator *one : declared(row_operators())) list.push_back(one);
+        for (const Operator *one : declared(reduce_operators())) list.push_back(one);
+        for (const Operator *one : declared(pool_operators())) list.push_back(one);
         return list;
     }();
     return all;

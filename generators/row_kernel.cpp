@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 
 namespace atalla {
@@ -26,7 +27,7 @@ double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exp
 }  // namespace
 
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost) {
-    const int64_t vectors = shape.vectors(), room = machine.pad.count * machine.pad_rows();
+    const int64_t vectors = shape.vectors();
     std::vector<int64_t> rows, row_unrolls, vector_unrolls;
     for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2) rows.push_back(std::min(block, shape.rows));
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
@@ -39,9 +40,12 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
-        const int64_t steps = point["vector_unroll"] < vectors ? cost.steps_in_pads * point["row_unroll"] : 0;
-        // Allocations go round all pads, so each may leave some of its last round free.
-        return 2 * ring_slots(shape, machine, point["rows"]) * point["rows"] * vectors + steps * vectors + cost.fixed_rows <= room;
+        const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
+        const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
+        std::vector<PadUse> uses(2, {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
+        if (unroll < vectors) uses.insert(uses.end(), static_cast<size_t>(cost.steps_in_pads * point["row_unroll"]), {vectors, round});
+        uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
+        return fit_pads(machine, uses);
     });
     space.constraint("registers", {"row_unroll", "vector_unroll"}, "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
         if (point["vector_unroll"] < vectors) return point["row_unroll"] * point["vector_unroll"] <= 32;

@@ -26,7 +26,7 @@ struct RowCost {
     double passes = 0;                     // loops over a row, one after the other
     double latency = 0;                    // cycles from the first load of a row to its last store
     double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
-    int64_t fixed_rows = 0;                // rows of the pads that stay throughout
+    int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
     int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
 };
 

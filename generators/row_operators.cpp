@@ -126,21 +126,21 @@ struct NormShape {
     double epsilon = 1e-5;
 };
 
-RowCost norm_cost(const RowShape &shape, const NormShape &norm) {
+RowCost norm_cost(const NormShape &norm) {
     RowCost cost;
     cost.adds = norm.centred + norm.bias;
     cost.muls = 2 + norm.weight;
     cost.passes = norm.centred ? 3 : 2;
     cost.latency = norm.centred ? 330 : 200;
     cost.values = 2;
-    cost.fixed_rows = (norm.weight + norm.bias) * (shape.vectors() + 3);
+    cost.fixed_rows = norm.weight + norm.bias;
     cost.steps_in_pads = norm.centred ? 2 : 1;
     return cost;
 }
 
 class Norm : public RowWorkload {
 public:
-    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : RowWorkload(request, shape, norm_cost(shape, norm)), norm_(norm) {}
+    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : RowWorkload(request, shape, norm_cost(norm)), norm_(norm) {}
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         RowKernel k(shape_, machine, point, "Y");

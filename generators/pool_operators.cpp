@@ -1,0 +1,136 @@
+#include "generators/pool_operators.h"
+
+#include <fmt/format.h>
+
+#include "generators/pipeline_workload.h"
+#include "generators/pool.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+class Pool : public PipelineWorkload {
+public:
+    Pool(const WorkloadRequest &request, const PoolShape &shape, const Shape &result) : PipelineWorkload(request), shape_(shape) {
+        inputs_ = {tensor_spec("x", request.shape("x"))};
+        outputs_ = {tensor_spec("Y", result)};
+    }
+
+    Space space(const Machine &machine) const override { return pool_space(shape_, machine); }
+    Point naive_point(const Machine &machine) const override { return pool_naive_point(shape_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        KernelDefinition kernel = pool_kernel(shape_, machine, point);
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {pool_reference(shape_, inputs[0])}; }
+    double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
+    double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
+    double draft(const Machine &machine, const Point &point) const override {
+        const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+        const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
+        return (machine.timed() ? 900 : 40) + static_cast<double>(results()) * (each + 80 / static_cast<double>(point["unroll"])) + tiles * 300;
+    }
+
+protected:
+    int64_t results() const { return shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
+
+    // The windows taken apart into rows and columns, which share as much as can be shared.
+    KernelWork work(const Machine &) const override {
+        const int64_t pixels = shape_.images * shape_.x.size * shape_.y.size * shape_.vectors();
+        const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
+        const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.rows_loaded = std::min(pixels, used);
+        work.rows_stored = results();
+        // An element that is in some window is combined with another once at least.
+        const int64_t covered = disjoint && shape_.x.padding == 0 && shape_.y.padding == 0 ? std::max<int64_t>(0, used - results()) : 0;
+        work.lanes.adds = shape_.kind == Pooling::Max ? 2 * covered : covered;
+        work.copies = shape_.kind == Pooling::Max ? 2 * covered : 0;
+        work.lanes.muls = shape_.kind == Pooling::Max ? 0 : results();
+        return work;
+    }
+
+private:
+    PoolShape shape_;
+};
+
+// The last two axes (x alone in one dimension), one value for both or one for each.
+std::pair<int64_t, int64_t> pair_of(const WorkloadRequest &request, const std::string &attribute, size_t dimensions, int64_t otherwise) {
+    const std::vector<int64_t> values = request.integers(attribute);
+    if (values.empty()) return {otherwise, otherwise};
+    if (values.size() != 1 && values.size() != dimensions)
+        throw Error(fmt::format("{}: {} must either be a single int, or a tuple of {} ints", request.op, attribute, dimensions));
+    return {values.front(), values.back()};
+}
+
+OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimensions, std::vector<std::string> schemas) {
+    OperatorDeclaration row;
+    row.name = name;
+    row.schemas = std::move(schemas);
+    row.help = fmt::format("{} of the elements of each window; --op {} --shape {} --kernel-size 3 --stride 2 --padding 1", kind == Pooling::Max ? "the largest" : "the mean", name,
+                           dimensions == 2 ? "1x56x56x64" : "1x128x64");
+    row.card.family = "pooling";
+    row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels; NaN spread to every window that has one"
+                                              : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count";
+    row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
+    row.card.bound = "dram, and lanes where windows do not overlap: each element is combined once";
+    row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
+    row.card.supports = "channels innermost (batch, height, width, channels), any sizes, stride, padding, ceil mode";
+    row.card.refuses = "channels outermost: lanes would be neighbours in a row, and lanes cannot be shifted against each other; permute first. Dilation";
+    row.card.fuses = "nothing yet";
+    row.tensors = {{"x", {"self", "input"}, "the images, channels innermost"}};
+    row.attributes = {{"kernel_size", "of a window", std::vector<int64_t>{}, true},
+                      {"stride", "between windows; the kernel size if not given", std::vector<int64_t>{}},
+                      {"padding", "around the image", std::vector<int64_t>{}},
+                      {"ceil_mode", "windows that reach beyond the image count too", false}};
+    if (kind == Pooling::Max) row.attributes.push_back({"dilation", "must be 1", std::vector<int64_t>{}});
+    if (kind == Pooling::Average) row.attributes.push_back({"count_include_pad", "the padding counts as elements", true});
+    if (kind == Pooling::Average && dimensions == 2) row.attributes.push_back({"divisor_override", "divide by this instead", nullptr});
+    row.attributes.push_back({"layout", "of x: nhwc, channels innermost", "nhwc"});
+    row.example = dimensions == 2 ? "1x56x56x64" : "1x128x64";
+    row.make = [kind, dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+        if (request.word("layout") != "nhwc") throw Error(fmt::format("{}: layout {} is not supported, only nhwc; permute first", request.op, request.word("layout")));
+        Shape shape = request.shape("x");
+        const bool batched = shape.size() == dimensions + 2;
+        if (!batched && shape.size() != dimensions + 1)
+            throw Error(fmt::format("{}: expected {}D or {}D input, but got {}", request.op, dimensions + 1, dimensions + 2, shape_text(shape)));
+        const auto [kernel_y, kernel_x] = pair_of(request, "kernel_size", dimensions, 0);
+        const auto [stride_y, stride_x] = pair_of(request, "stride", dimensions, 0);
+        const auto [padding_y, padding_x] = pair_of(request, "padding", dimensions, 0);
+        if (kind == Pooling::Max)
+            if (const auto [dilation_y, dilation_x] = pair_of(request, "dilation", dimensions, 1); dilation_y != 1 || dilation_x != 1)
+                throw Error(fmt::format("{}: dilation {}, {} is not supported, only 1", request.op, dilation_y, dilation_x));
+        PoolShape pool;
+        pool.kind = kind;
+        pool.images = batched ? shape.front() : 1;
+        pool.channels = shape.back();
+        const bool ceil_mode = request.flag("ceil_mode");
+        pool.x = pool_axis(request.op, shape[shape.size() - 2], kernel_x, stride_x == 0 ? kernel_x : stride_x, padding_x, ceil_mode);
+        if (dimensions == 2) pool.y = pool_axis(request.op, shape[shape.size() - 3], kernel_y, stride_y == 0 ? kernel_y : stride_y, padding_y, ceil_mode);
+        if (kind == Pooling::Average) {
+            pool.count_include_pad = request.flag("count_include_pad");
+            if (dimensions == 2 && request.given("divisor_override")) {
+                pool.divisor = request.number("divisor_override");
+                if (pool.divisor == 0) throw Error(fmt::format("{}: divisor must be not zero", request.op));
+            }
+        }
+        Shape result = shape;
+        result[shape.size() - 2] = pool.x.results;
+        if (dimensions == 2) result[shape.size() - 3] = pool.y.results;
+        return std::make_unique<Pool>(request, pool, result);
+    };
+    return row;
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> pool_operators() {
+    return {pool_row("max_pool2d", Pooling::Max, 2, {"max_pool2d", "max_pool2d_with_indices"}), pool_row("avg_pool2d", Pooling::Average, 2, {"avg_pool2d"}),
+            pool_row("max_pool1d", Pooling::Max, 1, {"max_pool1d"}), pool_row("avg_pool1d", Pooling::Average, 1, {"avg_pool1d"})};
+}
+
+}  // namespace atalla

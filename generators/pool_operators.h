@@ -1,0 +1,12 @@
+// Pooling as operators of the registry.
+#pragma once
+
+#include <vector>
+
+#include "generators/declared_operator.h"
+
+namespace atalla {
+
+std::vector<OperatorDeclaration> pool_operators();
+
+}  // namespace atalla

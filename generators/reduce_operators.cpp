@@ -1,0 +1,127 @@
+#include "generators/reduce_operators.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "generators/pipeline_workload.h"
+#include "generators/reduce.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+class Reduce : public PipelineWorkload {
+public:
+    Reduce(const WorkloadRequest &request, const ReduceShape &shape, const Shape &result) : PipelineWorkload(request), shape_(shape) {
+        inputs_ = {tensor_spec("x", request.shape("x"))};
+        outputs_ = {tensor_spec("Y", result)};
+    }
+
+    Space space(const Machine &machine) const override { return reduce_space(shape_, machine); }
+    Point naive_point(const Machine &machine) const override { return reduce_naive_point(shape_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        KernelDefinition kernel = reduce_kernel(shape_, machine, point);
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {reduce_reference(shape_, inputs[0])}; }
+    double tolerance_ulps() const override { return reduce_tolerance_ulps(shape_); }
+    double flops() const override { return static_cast<double>(shape_.elements()) * (shape_.kind == Reduction::Var ? 3 : 1); }
+    double draft(const Machine &machine, const Point &point) const override {
+        const auto steps = static_cast<double>(shape_.elements()) / (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
+        const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3, passes = shape_.kind == Reduction::Var ? 2 : 1;
+        const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
+        const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
+        const double parts = point["chunk"] < shape_.vectors() ? 400 * steps / static_cast<double>(point["chunk"]) : 0;
+        return (machine.timed() ? 900 : 60) + steps * passes * (per_step + loop) + few_rows + parts;
+    }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        const int64_t per_lane = shape_.along_lanes ? 1 : 0;
+        const int64_t rows = shape_.along_lanes ? shape_.kept * shape_.outer * shape_.other * shape_.vectors() : shape_.length * shape_.kept * shape_.other * shape_.outer * shape_.vectors();
+        const int64_t results = shape_.along_lanes ? shape_.kept * shape_.outer : shape_.vectors() * shape_.kept * shape_.outer;
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.rows_loaded = rows;
+        work.rows_stored = (shape_.results() + 31) / 32;
+        // Along lanes the array sums, across lanes the adder does; an extremum compares either way.
+        if (shape_.extremum()) {
+            work.lanes.adds = std::max<int64_t>(0, rows - results);
+            work.copies = work.lanes.adds;
+        } else if (shape_.kind == Reduction::Var) {
+            work.lanes.adds = rows + (1 - per_lane) * 2 * (rows - results);
+            work.lanes.muls = rows;
+        } else {
+            work.lanes.adds = (1 - per_lane) * (rows - results);
+        }
+        return work;
+    }
+
+private:
+    ReduceShape shape_;
+};
+
+OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vector<std::string> schemas, const std::string &what) {
+    OperatorDeclaration row;
+    row.name = name;
+    row.schemas = std::move(schemas);
+    row.help = fmt::format("{} over axes; --op {} --shape 64x1024 --dim 1 --keepdim", what, name);
+    row.card.family = "reduction";
+    const bool extremum = kind == Reduction::Amax || kind == Reduction::Amin;
+    row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost axis is reduced; NaN spread"
+                                  : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in fp32; else bf16 sums, eight side by side, then these in pairs";
+    row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
+    row.card.bound = extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";
+    row.card.reference = extremum ? "exact" : "float64, relative to the sum of magnitudes";
+    row.card.supports = "any sizes, any axes that alternate at most four times between kept and reduced";
+    row.card.fuses = "nothing yet";
+    row.tensors = {{"x", {"self", "input"}, "the tensor"}};
+    row.attributes = {{"dim", "axes; all if none are given", std::vector<int64_t>{}}, {"keepdim", "keep reduced axes with size 1", false}};
+    if (kind == Reduction::Var) row.attributes.push_back({"correction", "subtracted from the number of elements that the sum is divided by", 1.0});
+    row.example = "1024x1024";
+    row.ignored = {"dtype"};
+    row.make = [kind](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+        const Shape &shape = request.shape("x");
+        const auto rank = static_cast<int64_t>(shape.size());
+        const std::vector<int64_t> dims = request.given("dim") ? request.integers("dim") : std::vector<int64_t>{};
+        std::vector<bool> reduced(shape.size(), dims.empty());
+        for (int64_t dim : dims) {
+            const int64_t d = wrap_dim(request.op, dim, rank);
+            if (shape.empty()) continue;
+            if (reduced[static_cast<size_t>(d)]) throw Error(fmt::format("{}: dim {} appears multiple times in the list of dims", request.op, d));
+            reduced[static_cast<size_t>(d)] = true;
+        }
+        Shape result;
+        double count = 1;
+        for (size_t d = 0; d < shape.size(); d++) {
+            if (!reduced[d]) result.push_back(shape[d]);
+            else if (request.flag("keepdim")) result.push_back(1);
+            if (reduced[d]) count *= static_cast<double>(shape[d]);
+        }
+        if (count == 0 && (kind == Reduction::Amax || kind == Reduction::Amin))
+            throw Error(fmt::format("{}: expected reduction dims to have non-zero size, but {} is reduced to {}", request.op, shape_text(shape), shape_text(result)));
+        double divisor = 1;
+        if (kind == Reduction::Mean) divisor = count;
+        if (kind == Reduction::Var) divisor = std::max(0.0, count - request.number("correction"));
+        if (divisor == 0)
+            throw Error(fmt::format("{}: {} elements and the correction leave nothing to divide by; the result is NaN everywhere", request.op, count));
+        return std::make_unique<Reduce>(request, reduce_shape(kind, shape, reduced, divisor), result);
+    };
+    return row;
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> reduce_operators() {
+    return {reduce_row("sum", Reduction::Sum, {"sum", "sum.dim_IntList"}, "the sum"),
+            reduce_row("mean", Reduction::Mean, {"mean", "mean.dim"}, "the mean"),
+            reduce_row("amax", Reduction::Amax, {"amax"}, "the largest element"),
+            reduce_row("amin", Reduction::Amin, {"amin"}, "the smallest element"),
+            reduce_row("var", Reduction::Var, {"var.correction"}, "the variance")};
+}
+
+}  // namespace atalla
