@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
-#include "graph_import/guards.h"
 #include "host/kernels.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "model/prepare.h"
 #include "model/specialization.h"
 #include "runtime/model.h"
 
@@ -133,7 +133,7 @@ private:
     void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
         check_sizes(graph_, bindings);
         Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
-        fold_constants(graph);
+        prepare(graph);
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
         std::vector<int> kernel_of(graph.nodes.size(), -1);

@@ -118,27 +118,4 @@ void require_placed(const Graph &graph, const std::vector<PlacedNode> &placed) {
                             findings.size(), list));
 }
 
-void fold_constants(Graph &graph) {
-    bool changed = false;
-    for (Node &node : graph.nodes) {
-        const auto kernel = host_kernels().find(node.target);
-        if (kernel == host_kernels().end() || node.outputs.empty()) continue;
-        bool constant = true;
-        for_each_value(node, [&](ValueId id) { constant = constant && (graph.value(id).producer >= 0 ? false : graph.constant_data(id) != nullptr); });
-        std::vector<HostType> types;
-        for (ValueId id : node.outputs) {
-            constant = constant && id && graph.value(id).kind == Value::Kind::Tensor && is_constant(graph.type(id).sizes);
-            if (constant) types.push_back({graph.type(id).dtype, constant_sizes(graph.type(id).sizes)});
-        }
-        if (!constant) continue;
-        const HostCall call(node, [&](ValueId id) -> const HostTensor & { return *graph.constant_data(id); }, types);
-        std::vector<HostTensor> results = kernel->second(call);
-        const std::vector<ValueId> outputs = node.outputs;
-        node.target.clear();
-        for (size_t i = 0; i < outputs.size(); i++) graph.replace_uses(outputs[i], graph.add_constant(graph.value(outputs[i]).name, std::move(results[i])));
-        changed = true;
-    }
-    if (changed) graph.renumber();
-}
-
 }  // namespace atalla

@@ -30,7 +30,4 @@ std::vector<PlacedNode> place_nodes(const Graph &graph, const PlacementOptions &
 // Error that lists the unsupported operators with their calls, modules and what to do; nothing if there are none.
 void require_placed(const Graph &graph, const std::vector<PlacedNode> &placed);
 
-// Nodes whose operands are all constants are computed; their results become constants, and dead nodes go.
-void fold_constants(Graph &graph);
-
 }  // namespace atalla
