@@ -102,7 +102,7 @@ std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
     return results;
 }
 
-RunResult interpret(const Graph &dynamic, const std::vector<HostTensor> &user_inputs, const std::map<int32_t, HostTensor> &state) {
+Interpretation interpret(const Graph &dynamic, const std::vector<HostTensor> &user_inputs, const std::map<int32_t, HostTensor> &state) {
     std::vector<std::vector<int64_t>> sizes;
     for (const HostTensor &input : user_inputs) sizes.push_back(input.sizes);
     const Bindings bindings = bind_symbols(dynamic, sizes);
@@ -129,7 +129,7 @@ RunResult interpret(const Graph &dynamic, const std::vector<HostTensor> &user_in
         }
     }
     run.nodes();
-    RunResult result;
+    Interpretation result;
     for (const GraphOutput &output : graph.outputs) {
         const auto *id = std::get_if<ValueId>(&output.value);
         const bool tensor = id && *id && graph.value(*id).kind == Value::Kind::Tensor;

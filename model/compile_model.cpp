@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
-#include "host/kernels.h"
+#include "graph_import/interpret.h"
+#include "graph_import/passes.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
-#include "model/prepare.h"
 #include "model/specialization.h"
 #include "runtime/model.h"
 
@@ -133,7 +133,7 @@ private:
     void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
         check_sizes(graph_, bindings);
         Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
-        prepare(graph);
+        run_passes(graph, options_.passes);
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
         std::vector<int> kernel_of(graph.nodes.size(), -1);
@@ -142,7 +142,7 @@ private:
             try {
                 kernel_of[n] = static_cast<int>(kernels_.add(*placed[n].op, placed[n].workload));
             } catch (const Error &error) {
-                if (!host_kernels().contains(graph.nodes[n].target)) throw;
+                if (!can_interpret(graph.nodes[n].target)) throw;
                 placed[n].place = PlacedNode::Host;
                 placed[n].reason = error.what();
             }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph_import/graph.h"
+#include "graph_import/passes.h"
 #include "model/kernels.h"
 #include "model/placement.h"
 #include "runtime/loadable_generated.h"
@@ -15,6 +16,7 @@ namespace atalla {
 struct CompileModelOptions {
     PlacementOptions placement;
     KernelOptions kernels;
+    PassOptions passes;
     // A specialization for each; empty: for the sizes that the model was exported with.
     std::vector<Bindings> sizes;
     std::string name;   // of the model; empty: the graph's

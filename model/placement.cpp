@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "generators/registry.h"
-#include "host/kernels.h"
+#include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "model/aten_call.h"
 
@@ -49,7 +49,8 @@ bool is_scalar_only(const Graph &graph, const Node &node) {
 PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions &options) {
     PlacedNode placed;
     placed.reason = std::move(reason);
-    placed.place = host_kernels().contains(node.target) || contains(options.registered, node.target) ? PlacedNode::Host : PlacedNode::Unsupported;
+    const bool interpreted = can_interpret(node.target) && !node.target.starts_with("higher_order::");
+    placed.place = interpreted || contains(options.registered, node.target) ? PlacedNode::Host : PlacedNode::Unsupported;
     return placed;
 }
 

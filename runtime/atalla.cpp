@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "host/call.h"
+#include "runtime/user_kernel.h"
 #include "isa/error.h"
 #include "runtime/context.h"
 #include "runtime/describe.h"
@@ -29,7 +29,7 @@ struct atalla_context {
 };
 
 struct atalla_call {
-    const HostCall *call = nullptr;
+    const UserCall *call = nullptr;
     std::deque<HostTensor> operands;
     std::vector<HostTensor> results;
     std::string failure;
@@ -248,7 +248,7 @@ atalla_status atalla_register_kernel(const char *target, atalla_kernel kernel, v
     return guarded([&] {
         require("atalla_register_kernel", target);
         if (kernel == nullptr) throw Misuse("atalla_register_kernel: a null pointer");
-        register_host_kernel(target, [name = std::string(target), kernel, user](const HostCall &call) {
+        register_host_kernel(target, [name = std::string(target), kernel, user](const UserCall &call) {
             atalla_call handle;
             handle.call = &call;
             for (size_t i = 0; i < call.results(); i++) handle.results.push_back(make_tensor(call.result(i).dtype, call.result(i).sizes));

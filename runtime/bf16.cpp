@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "host/call.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
 

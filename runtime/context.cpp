@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "runtime/bf16.h"
 #include "stitch/stitch.h"
@@ -14,8 +15,8 @@ namespace atalla {
 namespace {
 
 std::mutex registered_mutex;
-HostKernels &registered_kernels() {
-    static HostKernels kernels;
+UserKernels &registered_kernels() {
+    static UserKernels kernels;
     return kernels;
 }
 
@@ -23,7 +24,7 @@ std::span<const uint8_t> bytes_of(const std::vector<uint16_t> &elements) { retur
 
 }  // namespace
 
-void register_host_kernel(const std::string &target, HostKernel kernel) {
+void register_host_kernel(const std::string &target, UserKernel kernel) {
     const std::scoped_lock lock(registered_mutex);
     registered_kernels()[target] = std::move(kernel);
 }
@@ -112,7 +113,7 @@ const HostTensor &Context::on_host(Prepared &prepared, int32_t value) {
     if (slot.on_host) return slot.host;
     if (!slot.on_device) throw Error(fmt::format("value '{}' is used before it is computed", table.name()->str()));
     const std::vector<int64_t> sizes = prepared.specialization->sizes_of(value);
-    const HostType type{prepared.specialization->dtype_of(value), sizes};
+    const ResultType type{prepared.specialization->dtype_of(value), sizes};
     std::vector<uint16_t> elements(static_cast<size_t>(type.elements()));
     prepared.simulator->read_memory(static_cast<uint64_t>(table.address()), {reinterpret_cast<uint8_t *>(elements.data()), elements.size() * 2});
     slot.host = tensor_of_bf16(type.dtype, sizes, elements);
@@ -130,26 +131,27 @@ void Context::put_on_device(Prepared &prepared, int32_t value) {
     counters_.bytes_to_device += elements.size() * 2;
 }
 
-const HostKernel &Context::kernel(const std::string &target) const {
-    for (const HostKernels *table : {&kernels_, &host_kernels()})
-        if (const auto found = table->find(target); found != table->end()) return found->second;
-    throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", target));
+std::vector<HostTensor> Context::compute(Prepared &prepared, const Node &node, const std::vector<ResultType> &types) {
+    const auto operand = [&](ValueId id) -> const HostTensor & { return on_host(prepared, id.index); };
+    if (const auto found = kernels_.find(node.target); found != kernels_.end()) {
+        std::vector<HostTensor> results = found->second(UserCall(node, operand, types));
+        if (results.size() < types.size()) throw Error(fmt::format("host kernel '{}' gave {} results instead of {}", node.target, results.size(), types.size()));
+        for (size_t i = 0; i < types.size(); i++)
+            if (node.outputs[i] && (results[i].dtype != types[i].dtype || results[i].sizes != types[i].sizes))
+                throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says", node.target, i));
+        return results;
+    }
+    if (!can_interpret(node.target)) throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", node.target));
+    return interpret_node(prepared.specialization->values, node, operand);
 }
 
 void Context::run_host(Prepared &prepared, const Model::Step &step) {
-    const Model::HostWork &work = *step.host;
-    std::vector<HostType> types;
-    for (int32_t v : work.results) types.push_back(v < 0 ? HostType{DType::Float32, {0}} : HostType{prepared.specialization->dtype_of(v), prepared.specialization->sizes_of(v)});
-    const HostCall call(work.node, [&](ValueId id) -> const HostTensor & { return on_host(prepared, id.index); }, types);
-    std::vector<HostTensor> results = kernel(work.node.target)(call);
-    if (results.size() < work.results.size()) throw Error(fmt::format("host kernel '{}' gave {} results instead of {}", work.node.target, results.size(), work.results.size()));
-    for (size_t i = 0; i < work.results.size(); i++) {
-        if (work.results[i] < 0) continue;
-        if (results[i].dtype != types[i].dtype || results[i].sizes != types[i].sizes)
-            throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says", work.node.target, i));
-        Slot &slot = prepared.slots[static_cast<size_t>(work.results[i])];
-        slot = {std::move(results[i]), true, false};
-    }
+    const Node &node = step.host->node;
+    std::vector<ResultType> types;
+    for (ValueId id : node.outputs) types.push_back(id ? ResultType{prepared.specialization->dtype_of(id.index), prepared.specialization->sizes_of(id.index)} : ResultType{});
+    std::vector<HostTensor> results = compute(prepared, node, types);
+    for (size_t i = 0; i < node.outputs.size(); i++)
+        if (node.outputs[i]) prepared.slots[static_cast<size_t>(node.outputs[i].index)] = {std::move(results[i]), true, false};
     counters_.host_calls++;
 }
 

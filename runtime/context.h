@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "host/kernels.h"
+#include "runtime/user_kernel.h"
 #include "runtime/model.h"
 #include "simulator/simulator.h"
 
 namespace atalla {
 
 // Kernels that take precedence over the built-in ones, by target. Thread-safe; contexts made later see them.
-void register_host_kernel(const std::string &target, HostKernel kernel);
+void register_host_kernel(const std::string &target, UserKernel kernel);
 
 // What the calls of a context did so far, and the last one.
 struct ContextCounters {
@@ -72,11 +72,12 @@ private:
     void put_on_device(Prepared &prepared, int32_t value);
     void run_host(Prepared &prepared, const Model::Step &step);
     void run_device(Prepared &prepared, const Model::Step &step);
-    const HostKernel &kernel(const std::string &target) const;
+    // By a registered kernel, else as PyTorch does.
+    std::vector<HostTensor> compute(Prepared &prepared, const Node &node, const std::vector<ResultType> &types);
 
     std::shared_ptr<const Model> model_;
     uint64_t step_limit_;
-    HostKernels kernels_;   // registered ones
+    UserKernels kernels_;   // registered ones
     std::vector<std::optional<HostTensor>> inputs_;
     std::vector<HostTensor> states_, outputs_;
     std::map<size_t, Prepared> prepared_;

@@ -81,8 +81,7 @@ Model::Step step_of(const loadable::Step &table) {
     work.node.target = host->target()->str();
     work.node.module = step.node;
     for (const auto *argument : *host->arguments()) work.node.arguments.push_back({argument->name()->str(), argument_of(*argument)});
-    work.results.assign(host->results()->begin(), host->results()->end());
-    for (int32_t v : work.results) work.node.outputs.push_back({v});
+    for (int32_t v : *host->results()) work.node.outputs.push_back({v});
     step.host = std::make_unique<const Model::HostWork>(std::move(work));
     return step;
 }
@@ -106,6 +105,12 @@ std::shared_ptr<const Model> Model::open(std::span<const uint8_t> bytes, std::sh
             Specialization specialization;
             specialization.table = table;
             if (table->code() != nullptr) specialization.program = program_of(*table->code());
+            for (const auto *value : *table->values()) {
+                TensorType type;
+                type.dtype = static_cast<DType>(value->dtype());
+                type.sizes.assign(value->sizes()->begin(), value->sizes()->end());
+                specialization.values.values.push_back({value->name()->str(), Value::Kind::Tensor, std::move(type), 0, -1});
+            }
             for (const auto *step : *table->steps()) specialization.steps.push_back(step_of(*step));
             model->specializations_.push_back(std::move(specialization));
         }

@@ -31,8 +31,7 @@ public:
     const Machine &machine() const { return machine_; }
 
     struct HostWork {
-        Node node;                        // its value ids are indices of the specialization's values
-        std::vector<int32_t> results;
+        Node node;   // its value ids are indices of the specialization's values
     };
     struct DeviceWork {
         uint32_t entry = 0;
@@ -47,6 +46,7 @@ public:
         const loadable::Specialization *table = nullptr;
         Program program;
         std::vector<Step> steps;
+        Graph values;   // without nodes: the types of the values, for the nodes of the host's steps
         std::vector<int64_t> sizes_of(int32_t value) const;
         DType dtype_of(int32_t value) const;
     };

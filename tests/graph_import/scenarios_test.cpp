@@ -21,7 +21,7 @@ double tolerance(DType dtype) {
 }
 
 void expect_outputs(const Graph &graph, const Fixture &fixture, const std::string &what) {
-    RunResult result;
+    Interpretation result;
     try {
         result = interpret(graph, fixture.inputs);
     } catch (const Error &error) {

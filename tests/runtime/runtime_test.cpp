@@ -13,7 +13,7 @@ namespace {
 
 std::shared_ptr<const Model> loaded(const loadable::ModelT &model) { return Model::from_bytes(bytes_of(model), "small.atl"); }
 
-HostTensor floats(std::vector<int64_t> sizes, const std::vector<float> &values) { return tensor_of_values(HostType{DType::Float32, std::move(sizes)}, values); }
+HostTensor floats(std::vector<int64_t> sizes, const std::vector<float> &values) { return tensor_of_values(ResultType{DType::Float32, std::move(sizes)}, values); }
 std::vector<float> values(const HostTensor &tensor) { return values_of<float>(tensor); }
 
 TEST(Context, RunsAndKeepsItsStates) {
@@ -85,7 +85,7 @@ TEST(Context, RunsKernelsOfTheCaller) {
     before.set_input(0, floats({2, 3}, std::vector<float>(6, 1)));
     EXPECT_THAT([&] { before.run(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("there is no host kernel 'mylib::negate'")));
 
-    register_host_kernel("mylib::negate", [](const HostCall &call) {
+    register_host_kernel("mylib::negate", [](const UserCall &call) {
         std::vector<float> x = values_of<float>(call.tensor("self"));
         for (float &value : x) value = -value;
         return std::vector{tensor_of_values(call.result(), x)};
@@ -95,7 +95,7 @@ TEST(Context, RunsKernelsOfTheCaller) {
     after.run();
     EXPECT_THAT(values(after.output(0)), testing::ElementsAre(9, 19, 29, 9, 19, 29));
 
-    register_host_kernel("mylib::negate", [](const HostCall &) { return std::vector{make_tensor(DType::Float32, {1})}; });
+    register_host_kernel("mylib::negate", [](const UserCall &) { return std::vector{make_tensor(DType::Float32, {1})}; });
     Context wrong(shared);
     wrong.set_input(0, floats({2, 3}, std::vector<float>(6, 1)));
     EXPECT_THAT([&] { wrong.run(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("gave result 0 with another type or other sizes")));
