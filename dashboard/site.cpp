@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char *data_folder = "data";
-constexpr const char *summary_file = "summary.js";
+constexpr const char *style_file = "dashboard.css";
 
 // Files that pages fetch by a script element, the only way that works without a server. What the characters < > & could
 // mean to a page is written as an escape.
@@ -45,7 +45,9 @@ public:
     explicit Folder(const fs::path &output) : output_(output) {
         std::error_code failure;
         if (fs::exists(output) && !fs::is_directory(output)) throw Error(fmt::format("cannot write the dashboard to {}: it is a file", output.string()));
-        if (fs::exists(output) && !fs::is_empty(output) && !fs::exists(output / data_folder / summary_file))
+        // What an interrupted run left is an earlier dashboard too.
+        const bool earlier = fs::exists(output / data_folder) && fs::exists(output / style_file);
+        if (fs::exists(output) && !fs::is_empty(output) && !earlier)
             throw Error(fmt::format("the folder {} holds something else than a dashboard; name a new folder with -o", output.string()));
         fs::create_directories(output / data_folder, failure);
         if (failure) throw Error(fmt::format("cannot make the folder {}: {}", (output / data_folder).string(), failure.message()));
@@ -105,10 +107,11 @@ KernelNotes notes_of(const SiteOptions &options, const KernelRecord &kernel, con
 }  // namespace
 
 SiteReport write_site(const Database &database, const SiteOptions &options) {
+    // A database that cannot be read leaves an earlier dashboard as it is.
+    const std::vector<KeySummary> keys = database.list();
     Folder folder(options.output);
     folder.copy_pages(options.pages);
     SiteReport report;
-    const std::vector<KeySummary> keys = database.list();
     const auto all = static_cast<int64_t>(keys.size());
     const std::set<TrialKey> with_program = slowest(keys, options.describe ? options.programs : 0);
 
@@ -140,8 +143,7 @@ SiteReport write_site(const Database &database, const SiteOptions &options) {
     summary["kernels"] = std::move(kernels);
     folder.write("models.js", "models", models_json(options.models));
     folder.write("benchmarks.js", "benchmarks", benchmarks_json(options.benchmarks, options.compare));
-    // Last, since it marks the folder as a whole dashboard.
-    folder.write(summary_file, "summary", summary);
+    folder.write("summary.js", "summary", summary);
     folder.remove_stale();
     return report;
 }

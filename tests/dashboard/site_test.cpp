@@ -147,6 +147,11 @@ TEST_F(Site, AnEarlierDashboardIsReplacedAnythingElseIsNot) {
     EXPECT_FALSE(std::filesystem::exists(folder / "site" / "data" / ("kernel-" + id + ".js")));
     EXPECT_EQ(summary().at("kernels").size(), 1u);
 
+    // Left by a run that was killed before its end.
+    std::filesystem::remove(folder / "site" / "data" / "summary.js");
+    write_site(database, options);
+    EXPECT_EQ(summary().at("kernels").size(), 1u);
+
     std::filesystem::create_directory(folder / "mine");
     std::ofstream(folder / "mine" / "thesis.tex") << "precious";
     options.output = folder / "mine";
