@@ -141,7 +141,7 @@ SiteReport write_site(const Database &database, const SiteOptions &options) {
                             {"trials", report.trials}, {"machines", ordered_json::array()}};
     for (const auto &[fingerprint, name] : machines) summary["machines"].push_back(machine_json(fingerprint, name, options.machines));
     summary["kernels"] = std::move(kernels);
-    folder.write("models.js", "models", models_json(options.models));
+    folder.write("models.js", "models", {{"networks", models_json(options.models)}, {"compiled", options.loadables}});
     folder.write("benchmarks.js", "benchmarks", benchmarks_json(options.benchmarks, options.compare));
     folder.write("summary.js", "summary", summary);
     folder.remove_stale();

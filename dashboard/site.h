@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "dashboard/comparison.h"
 #include "db/database.h"
 #include "isa/machine.h"
@@ -54,6 +56,7 @@ struct SiteOptions {
     int64_t programs = 100;            // kernels, the slowest first, whose programs are shown
     std::vector<Machine> machines;     // those whose descriptions are at hand
     std::vector<SiteModel> models;
+    std::vector<nlohmann::ordered_json> loadables;   // compiled models, as web/models.js takes them
     SiteBenchmarks benchmarks;
     CompareOptions compare;
     DescribeKernel describe;           // may be empty

@@ -12,6 +12,7 @@
 #include "db/default_path.h"
 #include "isa/error.h"
 #include "tools/kernel_notes.h"
+#include "tools/loadable_view.h"
 #include "tools/run_tool.h"
 
 namespace {
@@ -21,7 +22,7 @@ using atalla::Error;
 
 struct Options {
     fs::path database, benchmarks, previous;
-    std::vector<fs::path> shapes;
+    std::vector<fs::path> shapes, compiled;
     bool json = false, quiet = false;
     atalla::SiteOptions site;
 };
@@ -58,6 +59,7 @@ void run(Options &options) {
     site.machines = atalla::known_machines();
     site.describe = atalla::kernel_describer(site.machines);
     for (const fs::path &shapes : options.shapes.empty() ? shipped_shapes(site.pages) : options.shapes) site.models.push_back(atalla::site_model(shapes));
+    for (const fs::path &model : options.compiled) site.loadables.push_back(atalla::loadable_view(model));
     read_benchmarks(options);
     const bool terminal = ::isatty(STDERR_FILENO) != 0 && !options.quiet;
     if (terminal) site.progress = [](int64_t done, int64_t all) { std::cerr << fmt::format("\r{} of {} kernels", done, all); };
@@ -81,7 +83,8 @@ int main(int argc, char **argv) {
                  "atalla-dashboard");
     app.footer("Examples:\n"
                "  atalla-dashboard -o site/\n"
-               "  atalla-dashboard -o site/ --db team.db --benchmarks new/ --previous old/\n\n"
+               "  atalla-dashboard -o site/ --db team.db --benchmarks new/ --previous old/\n"
+               "  atalla-dashboard -o site/ --model mlp.atl --model bert.atl\n\n"
                "Then open site/index.html.");
     Options options;
     app.add_option("-o,--output", options.site.output, "Folder to write: a new one, or that of an earlier dashboard")->required();
@@ -89,6 +92,7 @@ int main(int argc, char **argv) {
     app.add_option("--benchmarks", options.benchmarks, "Results of Google Benchmark, a file or a folder (default: those of ./atalla bench, if any)");
     app.add_option("--previous", options.previous, "Results to compare those with (default: their run before)");
     app.add_option("--shapes", options.shapes, "Networks to show, files as examples/shapes/*.json (default: all of these)");
+    app.add_option("--model", options.compiled, "Compiled models (.atl) to show; each is run once on zeros, for its cycles");
     app.add_option("--programs", options.site.programs, "Show the programs of so many kernels, the slowest first")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();

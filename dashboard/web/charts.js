@@ -28,6 +28,8 @@
         width: Math.max(240, canvas.clientWidth), height,
         scales: { x: { time: false, ...scale(axes.x.log) }, y: { ...scale(axes.y.log), range: axes.y.range } },
         legend: { show: true, live: true },
+        // The legend shows numbers from the start, those under the pointer later.
+        hooks: { ready: [ready => ready.setLegend({ idx: at === undefined ? x.length - 1 : at }, false)] },
         cursor: { drag: { x: true, y: false }, points: { size: 7 } },
         axes: [axis(axes.x.label, { format: axes.x.format || compact, whole: axes.x.whole, size: 34, space: 60 }),
                axis(axes.y.label, { format: axes.y.format || compact, whole: axes.y.whole, size: 70, space: 32 })],
@@ -39,8 +41,6 @@
             value: (_, value) => value === null || value === undefined ? "–" : (one.format || axes.y.format || compact)(value),
           }))],
       }, [x, ...series.map(one => one.values)], canvas);
-      // The legend shows numbers from the start, those under the pointer later.
-      plot.setLegend({ idx: at === undefined ? x.length - 1 : at }, false);
     }
     let width = 0;
     new ResizeObserver(() => {

@@ -237,7 +237,7 @@ class Pages(unittest.TestCase):
 
     def test_models_show_their_layers(self):
         self.open("models.html")
-        headings = [heading.text for heading in self.find("h2")]
+        headings = [heading.text for heading in self.find("h3")]
         self.assertIn("bert-base-uncased", headings)
         self.click(self.find("summary")[0])
         self.assertTrue(self.find("details[open] tbody tr"))
