@@ -130,7 +130,7 @@ TEST(Registers, HoldWhatIsReadUnderPressure) {
 
 TEST(Registers, HoldWhatIsReadInRandomSchedules) {
     silence_halide();
-    const GemmShape shape{100, 70, 90, true, true, true, false, 1, 1};
+    const GemmShape shape{100, 70, 90, {}, true, true, true, false, 1, 1};
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
         Random random(3);
