@@ -188,7 +188,7 @@ private:
             const bool quoted = take("'") || take("\"");
             const size_t stop = text_.find_first_of("'\"]", at_);
             if (stop == text_.npos) fail();
-            name += "_" + std::string(text_.substr(at_, stop - at_));
+            name += fmt::format("_{}", text_.substr(at_, stop - at_));
             at_ = stop + quoted;
             if (!take("]")) fail();
         }

@@ -23,7 +23,7 @@ struct Group {
 };
 
 // Groups, in order, that run in one place without a crossing.
-struct Segment {
+struct PlanSegment {
     Placement placement = Placement::Host;
     std::vector<int32_t> groups;
 };
@@ -46,8 +46,24 @@ struct MemoryPlan {
 
 struct Plan {
     std::vector<Group> groups;       // in the order of execution
-    std::vector<Segment> segments;
+    std::vector<PlanSegment> segments;
     MemoryPlan memory;
 };
+
+class OperatorRegistry;
+
+// Of a graph of constant sizes, after the passes. `alignment` is that of every tensor in the arena, bytes.
+Plan make_plan(const Graph &graph, const std::vector<const OperatorRegistry *> &registries, int64_t alignment = 64);
+
+// The steps of make_plan. Fusion follows the values that are used once: a product or convolution takes the additions,
+// activations and pooling behind it, element-wise calls each other, QK^T-softmax-PV is one group.
+std::vector<Group> make_groups(const Graph &graph, const std::vector<const OperatorRegistry *> &registries);
+// Orders the groups so that those of a side come together where their operands allow it.
+std::vector<PlanSegment> order_groups(const Graph &graph, std::vector<Group> &groups);
+MemoryPlan plan_memory(const Graph &graph, const std::vector<Group> &groups, int64_t alignment);
+
+std::string plan_text(const Graph &graph, const Plan &plan);
+// Time from left to right, addresses upwards, a box for each tensor, the live bytes as a line.
+std::string plan_svg(const Graph &graph, const Plan &plan);
 
 }  // namespace atalla

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph_import/graph.h"
@@ -12,7 +13,7 @@
 namespace atalla {
 
 // A registry's answer for one call.
-struct Verdict {
+struct SupportVerdict {
     bool supported = false;
     std::string reason;   // why not, a clause: "only float32 and bfloat16 are supported, this is int64"
 };
@@ -24,7 +25,7 @@ public:
     virtual Placement placement() const = 0;
     virtual std::string name() const = 0;
     // Nothing if the registry has no such operator; otherwise whether it takes this call, by types, shapes and arguments.
-    virtual std::optional<Verdict> query(const Graph &graph, const Node &node) const = 0;
+    virtual std::optional<SupportVerdict> query(const Graph &graph, const Node &node) const = 0;
 };
 
 using Registries = std::vector<const OperatorRegistry *>;   // in the order in which they are asked
@@ -32,7 +33,13 @@ using Registries = std::vector<const OperatorRegistry *>;   // in the order in w
 // The operators that interpret.h computes.
 const OperatorRegistry &host_registry();
 
+// A user's own registry, asked before the host's; it must live as long as the program.
+void register_operators(const OperatorRegistry *registry);
+const Registries &registered_operators();
+
+// Decomposition: PyTorch can take the operator apart into ones that are known. View: nothing is computed.
 enum class SupportKind { Accelerator, Host, Decomposition, View, Unsupported };
+std::string_view support_name(SupportKind kind);
 
 struct SupportFinding {
     std::string target;

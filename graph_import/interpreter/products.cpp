@@ -1,4 +1,6 @@
 // Matrix products and attention.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "graph_import/interpreter/call.h"
@@ -165,14 +167,14 @@ Results einsum(const Call &call) {
     }
     const std::vector<HostTensor> operands = call.tensors("tensors");
     const size_t arrow = equation.find("->");
-    if (arrow == equation.npos || equation.find("...") != equation.npos) call.fail("'" + equation + "': write out the result and all dimensions");
+    if (arrow == equation.npos || equation.find("...") != equation.npos) call.fail(fmt::format("'{}': write out the result and all dimensions", equation));
     std::vector<std::string> terms(1);
     for (char c : equation.substr(0, arrow)) {
         if (c == ',') terms.emplace_back();
         else terms.back() += c;
     }
     const std::string result_letters = equation.substr(arrow + 2);
-    if (terms.size() != operands.size()) call.fail("'" + equation + "' has another number of operands");
+    if (terms.size() != operands.size()) call.fail(fmt::format("'{}' has another number of operands", equation));
     std::string letters = result_letters;
     for (const std::string &term : terms) {
         for (char c : term) {
@@ -182,7 +184,7 @@ Results einsum(const Call &call) {
     Extents sizes(letters.size(), 1);
     std::vector<Extents> strides(operands.size(), Extents(letters.size(), 0));
     for (size_t t = 0; t < terms.size(); t++) {
-        if (terms[t].size() != operands[t].sizes.size()) call.fail("'" + equation + "' does not fit its operands");
+        if (terms[t].size() != operands[t].sizes.size()) call.fail(fmt::format("'{}' does not fit its operands", equation));
         const Extents dense = dense_strides(operands[t].sizes);
         for (size_t d = 0; d < terms[t].size(); d++) {
             const size_t letter = letters.find(terms[t][d]);

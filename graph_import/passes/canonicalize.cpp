@@ -1,5 +1,6 @@
 // One form for each meaning, so that later passes and whoever compiles the graph need to know fewer operators.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph_import/passes.h"
@@ -24,6 +25,10 @@ const Names conversions = {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_l
 const Names views = {"aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int", "aten::view_as",
                      "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::unsqueeze", "aten::view"};
 const Names expansions = {"aten::expand", "aten::expand_as", "aten::broadcast_to"};
+// Tensors of one number whose sizes and type the result has anyway.
+const std::map<std::string_view, int64_t> constants = {
+    {"aten::zeros", 0}, {"aten::zeros_like", 0}, {"aten::new_zeros", 0}, {"aten::ones", 1}, {"aten::ones_like", 1}, {"aten::new_ones", 1}};
+const Names fills = {"aten::full", "aten::full_like", "aten::new_full", "aten::fill.Scalar"};
 const Names transposes = {"aten::t", "aten::mT", "aten::numpy_T", "aten::transpose.int", "aten::permute"};
 
 bool is_used(const Graph &graph, const std::vector<bool> &used, ValueId id) { return id && (used[id.index] || graph.is_output(id)); }
@@ -156,6 +161,13 @@ int canonicalize(Graph &graph) {
             const std::vector<int64_t> dims = dims_of(graph, node);
             if (std::is_sorted(dims.begin(), dims.end())) return hand_on("self");
             return rewrite("aten::permute", {{"self", *node.find("self")}, {"dims", Sizes(dims.begin(), dims.end())}});
+        }
+        if (const auto constant = constants.find(node.target); constant != constants.end()) {
+            return rewrite("aten::full", {{"size", type.sizes}, {"fill_value", SymInt(constant->second)}, {"dtype", type.dtype}});
+        }
+        if (fills.contains(node.target)) {
+            const char *value = node.target == "aten::fill.Scalar" ? "value" : "fill_value";
+            return rewrite("aten::full", {{"size", type.sizes}, {"fill_value", *node.find(value)}, {"dtype", type.dtype}});
         }
         const std::string before = node.target;
         unify_arithmetic(node);

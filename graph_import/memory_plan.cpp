@@ -1,0 +1,156 @@
+// Where activations lie in one arena.
+#include <algorithm>
+
+#include "graph_import/plan.h"
+
+namespace atalla {
+
+namespace {
+
+int64_t bytes_of(const Graph &graph, ValueId id) {
+    const Value &value = graph.value(id);
+    if (value.kind != Value::Kind::Tensor) return 8;
+    return element_count(value.type.sizes).value() * element_bytes(value.type.dtype);
+}
+
+int64_t rounded(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
+// Whether a group computes each element of its result from the same element of an operand of that size and nothing after it.
+bool may_work_in_place(const Graph &graph, const Group &group, ValueId operand, ValueId result) {
+    const std::string &anchor = graph.nodes[group.anchor].target;
+    const bool element_wise = group.pattern.find("linear") == std::string::npos && group.pattern.find("conv") == std::string::npos &&
+                              (anchor == "aten::add.Tensor" || anchor == "aten::mul.Tensor" || anchor == "aten::sub.Tensor" ||
+                               anchor == "aten::relu" || anchor == "aten::gelu" || anchor == "aten::silu" || anchor == "aten::tanh" ||
+                               anchor == "aten::sigmoid" || anchor == "aten::neg" || anchor == "aten::exp");
+    return element_wise && graph.type(operand).dtype == graph.type(result).dtype && graph.type(operand).sizes == graph.type(result).sizes;
+}
+
+class Planner {
+public:
+    Planner(const Graph &graph, const std::vector<Group> &groups, int64_t alignment) : graph_(graph), groups_(groups) {
+        plan_.alignment = alignment;
+        index_.assign(graph.values.size(), -1);
+    }
+
+    MemoryPlan run() {
+        collect();
+        share();
+        measure();
+        place();
+        return std::move(plan_);
+    }
+
+private:
+    void add(ValueId id, int32_t time, bool own_place) {
+        if (index_[id.index] >= 0) return;
+        index_[id.index] = static_cast<int>(plan_.tensors.size());
+        plan_.tensors.push_back({id, -1, bytes_of(graph_, id), time, time, {}});
+        fixed_.push_back(own_place);
+    }
+
+    void collect() {
+        const auto end = static_cast<int32_t>(groups_.size());
+        for (const GraphInput &input : graph_.inputs) {
+            if (input.value) add(input.value, 0, true);
+        }
+        for (int32_t g = 0; g < end; g++) {
+            for (ValueId id : groups_[g].inputs) plan_.tensors[index_[id.index]].last = g;
+            for (ValueId id : groups_[g].outputs) add(id, g, graph_.is_output(id));
+        }
+        for (const GraphOutput &output : graph_.outputs) {
+            for_each_value(output.value, [&](ValueId id) { plan_.tensors[index_[id.index]].last = end; });
+        }
+    }
+
+    PlannedTensor &root(ValueId id) {
+        PlannedTensor *tensor = &plan_.tensors[index_[id.index]];
+        while (tensor->alias_of) tensor = &plan_.tensors[index_[tensor->alias_of.index]];
+        return *tensor;
+    }
+
+    // Views, and results that may lie over an operand that nobody needs any more.
+    void share() {
+        for (size_t g = 0; g < groups_.size(); g++) {
+            const Group &group = groups_[g];
+            if (group.outputs.size() != 1) continue;
+            const ValueId result = group.outputs[0];
+            PlannedTensor &own = plan_.tensors[index_[result.index]];
+            if (fixed_[index_[result.index]]) continue;
+            for (ValueId operand : group.inputs) {
+                PlannedTensor &whole = root(operand);
+                if (fixed_[index_[whole.value.index]] && group.pattern != "view") continue;
+                const bool view = group.pattern == "view" && operand == group.inputs[0];
+                const bool dead = whole.last == static_cast<int32_t>(g);
+                if (!view && !(dead && whole.bytes >= own.bytes && may_work_in_place(graph_, group, operand, result))) continue;
+                own.alias_of = whole.value;
+                whole.last = std::max(whole.last, own.last);
+                break;
+            }
+        }
+    }
+
+    bool in_arena(size_t i) const { return !fixed_[i] && !plan_.tensors[i].alias_of; }
+
+    void measure() {
+        for (size_t g = 0; g < groups_.size(); g++) {
+            int64_t live = 0;
+            for (size_t i = 0; i < plan_.tensors.size(); i++) {
+                const PlannedTensor &t = plan_.tensors[i];
+                if (in_arena(i) && t.first <= static_cast<int32_t>(g) && static_cast<int32_t>(g) <= t.last) live += rounded(t.bytes, plan_.alignment);
+            }
+            plan_.lower_bound = std::max(plan_.lower_bound, live);
+        }
+    }
+
+    // Largest first, each at the lowest offset that is free during its life.
+    void place() {
+        std::vector<size_t> order;
+        for (size_t i = 0; i < plan_.tensors.size(); i++) {
+            if (in_arena(i)) order.push_back(i);
+        }
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plan_.tensors[a].bytes > plan_.tensors[b].bytes; });
+        std::vector<size_t> placed;
+        for (size_t i : order) {
+            PlannedTensor &tensor = plan_.tensors[i];
+            std::vector<std::pair<int64_t, int64_t>> taken;
+            for (size_t other : placed) {
+                const PlannedTensor &o = plan_.tensors[other];
+                if (o.first <= tensor.last && tensor.first <= o.last) taken.emplace_back(o.offset, o.offset + rounded(o.bytes, plan_.alignment));
+            }
+            std::sort(taken.begin(), taken.end());
+            int64_t offset = 0;
+            for (const auto &[from, to] : taken) {
+                if (offset + rounded(tensor.bytes, plan_.alignment) <= from) break;
+                offset = std::max(offset, to);
+            }
+            tensor.offset = offset;
+            plan_.arena_bytes = std::max(plan_.arena_bytes, offset + rounded(tensor.bytes, plan_.alignment));
+            placed.push_back(i);
+        }
+        for (PlannedTensor &tensor : plan_.tensors) {
+            if (tensor.alias_of) tensor.offset = root(tensor.value).offset;
+        }
+    }
+
+    const Graph &graph_;
+    const std::vector<Group> &groups_;
+    MemoryPlan plan_;
+    std::vector<int> index_;     // of a value among the planned tensors
+    std::vector<bool> fixed_;    // has a place of its own
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph &graph, const std::vector<Group> &groups, int64_t alignment) {
+    return Planner(graph, groups, alignment).run();
+}
+
+Plan make_plan(const Graph &graph, const std::vector<const OperatorRegistry *> &registries, int64_t alignment) {
+    Plan plan;
+    plan.groups = make_groups(graph, registries);
+    plan.segments = order_groups(graph, plan.groups);
+    plan.memory = plan_memory(graph, plan.groups, alignment);
+    return plan;
+}
+
+}  // namespace atalla
