@@ -80,9 +80,9 @@ std::shared_ptr<const Storage> map_file(const std::filesystem::path &file) {
         fail(error);
     }
     const auto size = static_cast<size_t>(status.st_size);
-    if (size == 0) {
+    if (size == 0) {   // cannot be mapped
         ::close(descriptor);
-        throw Error(fmt::format("{}: the file is empty", file.string()));
+        return std::make_shared<Storage>();
     }
     void *memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     const int error = errno;
@@ -133,6 +133,7 @@ struct Archive::State {
     [[noreturn]] void fail(const std::string &what) const { throw Error(fmt::format("{}: {}", name, what)); }
 
     void open() {
+        if (file->bytes == 0) fail("the file is empty");
         window = {file->data, file->bytes};
         zip_error_t error;
         zip_error_init(&error);

@@ -17,7 +17,7 @@ std::string number(double value) {
     std::string text = fmt::format("{:.{}f}", std::fabs(value), digits);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
-    return (value < 0 ? "_" : "") + text;
+    return value < 0 ? fmt::format("_{}", text) : text;
 }
 
 class Writer {

@@ -1,4 +1,6 @@
 // Which nodes run as one kernel.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -32,7 +34,9 @@ std::string short_name(const std::string &target) {
 class Grouper {
 public:
     Grouper(const Graph &graph, const std::vector<const OperatorRegistry *> &registries)
-        : graph_(graph), registries_(registries), uses_(graph.uses()), group_of_(graph.nodes.size(), -1) {}
+        : graph_(graph), uses_(graph.uses()), group_of_(graph.nodes.size(), -1) {
+        for (const Node &node : graph.nodes) sides_.push_back(side_of(node, registries));
+    }
 
     std::vector<Group> run() {
         for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); i++) {
@@ -47,12 +51,33 @@ public:
 private:
     const std::string &target(int32_t node) const { return graph_.nodes[node].target; }
 
-    // The only node that uses a node's only result; -1 if there are more, or the graph returns it.
+    struct Side {
+        Placement placement = Placement::Unsupported;
+        std::string reason;   // why not on the accelerator
+    };
+
+    Side side_of(const Node &node, const std::vector<const OperatorRegistry *> &registries) const {
+        Side side;
+        for (const OperatorRegistry *registry : registries) {
+            const auto verdict = registry->query(graph_, node);
+            if (verdict && verdict->supported) {
+                side.placement = registry->placement();
+                break;
+            }
+            if (side.reason.empty()) side.reason = fmt::format("{}: {}", node.target, verdict ? verdict->reason : "no such operator");
+        }
+        if (side.placement == Placement::Accelerator) side.reason.clear();
+        return side;
+    }
+
+    // The only node that uses a node's only result, if it runs on the same side; -1 if there are more, or the graph
+    // returns it.
     int32_t only_user(int32_t node) const {
         const auto &outputs = graph_.nodes[node].outputs;
         if (outputs.size() != 1 || !outputs[0] || graph_.is_output(outputs[0])) return -1;
         const auto &users = uses_[outputs[0].index];
-        return users.size() == 1 && group_of_[users[0]] < 0 ? users[0] : -1;
+        if (users.size() != 1 || group_of_[users[0]] >= 0) return -1;
+        return is_view(target(users[0])) || sides_[users[0]].placement == sides_[node].placement ? users[0] : -1;
     }
 
     bool same_sizes(int32_t a, int32_t b) const {
@@ -62,7 +87,8 @@ private:
     void take(Group &group, int32_t node) {
         group.nodes.push_back(node);
         group_of_[node] = static_cast<int>(groups_.size());
-        group.pattern += (group.pattern.empty() ? "" : "+") + short_name(target(node));
+        if (!group.pattern.empty()) group.pattern += '+';
+        group.pattern += short_name(target(node));
     }
 
     // Element-wise calls of the same size, one after the other.
@@ -118,18 +144,9 @@ private:
     void place(Group &group) const {
         group.placement = Placement::Accelerator;
         for (int32_t node : group.nodes) {
-            Placement own = Placement::Unsupported;
-            std::string why;
-            for (const OperatorRegistry *registry : registries_) {
-                const auto verdict = registry->query(graph_, graph_.nodes[node]);
-                if (verdict && verdict->supported) {
-                    own = registry->placement();
-                    break;
-                }
-                if (why.empty()) why = target(node) + ": " + (verdict ? verdict->reason : "no such operator");
-            }
-            if (own != Placement::Accelerator && group.reason.empty()) group.reason = why;
-            group.placement = std::max(group.placement, own);
+            if (is_view(target(node))) continue;
+            group.placement = std::max(group.placement, sides_[node].placement);
+            if (group.reason.empty()) group.reason = sides_[node].reason;
         }
     }
 
@@ -152,8 +169,8 @@ private:
     }
 
     const Graph &graph_;
-    const std::vector<const OperatorRegistry *> &registries_;
     std::vector<std::vector<int32_t>> uses_;
+    std::vector<Side> sides_;   // of each node
     std::vector<int> group_of_;
     std::vector<Group> groups_;
 };

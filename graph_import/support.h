@@ -33,7 +33,7 @@ using Registries = std::vector<const OperatorRegistry *>;   // in the order in w
 // The operators that interpret.h computes.
 const OperatorRegistry &host_registry();
 
-// A user's own registry, asked before the host's; it must live as long as the program.
+// A user's own registry, asked before the others; it must live as long as the program.
 void register_operators(const OperatorRegistry *registry);
 const Registries &registered_operators();
 

@@ -42,9 +42,8 @@ void write(const std::string &text, const std::filesystem::path &file) {
 }
 
 Registries all_registries() {
-    Registries registries;
+    Registries registries = registered_operators();
     if (const OperatorRegistry *accelerator = accelerator_registry()) registries.push_back(accelerator);
-    registries.insert(registries.end(), registered_operators().begin(), registered_operators().end());
     registries.push_back(&host_registry());
     return registries;
 }

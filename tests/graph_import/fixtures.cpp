@@ -4,7 +4,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "graph_import/archive.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -35,8 +34,9 @@ std::vector<HostTensor> read_tensors(const nlohmann::json &list, const std::byte
 
 }  // namespace
 
-Fixtures::Fixtures(const std::string &archive) : path_(ATALLA_SOURCE_DIR "/tests/graph_import/fixtures/" + archive + ".zip") {
-    const Archive zip = Archive::open(path_);
+Fixtures::Fixtures(const std::string &archive)
+    : archive_(std::make_shared<Archive>(Archive::open(ATALLA_SOURCE_DIR "/tests/graph_import/fixtures/" + archive + ".zip"))) {
+    const Archive &zip = *archive_;
     const nlohmann::json manifest = nlohmann::json::parse(zip.read_text("manifest.json", 1 << 24));
     for (const auto &[name, entry] : manifest.items()) {
         const auto data = zip.read(name + "/data");
@@ -54,7 +54,7 @@ const Fixture &Fixtures::find(const std::string &name) const {
 }
 
 std::string Fixtures::file(const std::string &name) const {
-    return Archive::open(path_).read_text(name + "/model.pt2", 1 << 26);
+    return archive_->read_text(name + "/model.pt2", 1 << 26);
 }
 
 ImportedModel Fixtures::import(const Fixture &fixture) const {

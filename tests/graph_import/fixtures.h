@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_import/archive.h"
 #include "graph_import/import.h"
 
 namespace atalla {
@@ -24,7 +25,7 @@ public:
     std::string file(const std::string &name) const;
 
 private:
-    std::string path_;
+    std::shared_ptr<const Archive> archive_;
     std::vector<Fixture> fixtures_;
 };
 

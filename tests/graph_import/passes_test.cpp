@@ -1,0 +1,201 @@
+// What each pass makes of small graphs, and that graphs are fused, ordered and placed in memory soundly.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph_import/passes.h"
+#include "graph_import/plan.h"
+#include "graph_import/print.h"
+#include "graph_import/support.h"
+#include "isa/error.h"
+#include "tests/graph_import/fixtures.h"
+
+namespace atalla {
+namespace {
+
+Graph passed(const std::string &archive, const std::string &name, const PassOptions &options = {}) {
+    const Fixtures fixtures(archive);
+    Graph graph = fixtures.import(fixtures.find(name)).graph;
+    run_passes(graph, options);
+    return graph;
+}
+
+int count(const Graph &graph, const std::string &target) {
+    return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) { return node.target == target; }));
+}
+
+std::vector<std::string> targets(const Graph &graph) {
+    std::vector<std::string> result;
+    for (const Node &node : graph.nodes) result.push_back(node.target);
+    return result;
+}
+
+TEST(Passes, FoldMasksOfModels) {
+    // ViT's mask is all true; GPT-2 without a mask is causal.
+    const Graph vit = passed("models", "vit");
+    EXPECT_GT(count(vit, "aten::scaled_dot_product_attention"), 0);
+    for (const Node &node : vit.nodes) {
+        if (node.target != "aten::scaled_dot_product_attention") continue;
+        EXPECT_TRUE(node.is_none("attn_mask"));
+        EXPECT_FALSE(node.flag("is_causal"));
+    }
+    const Fixtures fixtures("models");
+    Graph gpt = fixtures.import(fixtures.find("gpt2_no_mask")).graph;
+    run_passes(gpt);
+    run_passes(gpt);
+    for (const Node &node : gpt.nodes) {
+        if (node.target != "aten::scaled_dot_product_attention") continue;
+        EXPECT_TRUE(node.is_none("attn_mask"));
+        EXPECT_TRUE(node.flag("is_causal"));
+    }
+}
+
+TEST(Passes, FoldBatchNorms) {
+    for (const char *name : {"residual", "residual_core"}) {
+        const Graph graph = passed("models", name);
+        EXPECT_EQ(count(graph, "aten::batch_norm"), 0) << name;
+        EXPECT_EQ(count(graph, "aten::conv2d"), 2) << name;
+        PassOptions options;
+        options.skipped = {"batch-norm"};
+        EXPECT_EQ(count(passed("models", name, options), "aten::batch_norm"), 2) << name;
+    }
+}
+
+TEST(Passes, CoreBecomesLinearAgain) {
+    EXPECT_EQ(count(passed("models", "mlp_core"), "aten::linear"), 4);
+    EXPECT_EQ(count(passed("models", "mlp_core"), "aten::addmm"), 0);
+    EXPECT_EQ(count(passed("models", "bert_core"), "aten::addmm"), 0);
+    // GPT-2's Conv1D as well: its weights are stored transposed once.
+    EXPECT_EQ(count(passed("models", "gpt2"), "aten::addmm"), 0);
+}
+
+TEST(Passes, ReduceStrength) {
+    EXPECT_THAT(targets(passed("scenarios", "power_2")), testing::ElementsAre("aten::mul.Tensor"));
+    EXPECT_THAT(targets(passed("scenarios", "power_half")), testing::ElementsAre("aten::abs", "aten::sqrt"));
+    EXPECT_THAT(targets(passed("scenarios", "dropout_eval")), testing::IsEmpty());
+    EXPECT_THAT(targets(passed("scenarios", "t")), testing::ElementsAre("aten::permute"));
+    EXPECT_THAT(targets(passed("scenarios", "arange")), testing::ElementsAre("aten::add.Tensor"));
+    // -0.0 + 0 is 0, so x + 0 stays.
+    EXPECT_THAT(targets(passed("scenarios", "reverse_sub_core")), testing::ElementsAre("aten::sub.Tensor"));
+}
+
+TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
+    const Graph graph = passed("models", "bert_dynamic");
+    for (const Node &node : graph.nodes) {
+        EXPECT_FALSE(node.target.starts_with("_operator.")) << node.target;
+        EXPECT_NE(node.target, "aten::sym_size.int");
+        EXPECT_FALSE(node.target.starts_with("aten::_assert")) << node.target;
+    }
+}
+
+TEST(Passes, SkippedByNameAndReported) {
+    std::vector<std::string> ran;
+    PassOptions options;
+    options.skipped = {"constants", "layout"};
+    options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
+    passed("models", "mlp", options);
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "masks", "strength", "batch-norm", "weights", "common", "dead"));
+    options.skipped = {"strengh"};
+    try {
+        passed("models", "mlp", options);
+        FAIL();
+    } catch (const Error &error) {
+        EXPECT_STREQ(error.what(), "no pass 'strengh' (did you mean 'strength'?)");
+    }
+}
+
+void expect_sound(const Graph &graph, const Plan &plan, const std::string &name) {
+    // Every node once, and every operand before its use.
+    std::vector<int> times(graph.nodes.size());
+    std::vector<bool> known(graph.values.size());
+    for (const GraphInput &input : graph.inputs) {
+        if (input.value) known[input.value.index] = true;
+    }
+    for (const Group &group : plan.groups) {
+        for (ValueId id : group.inputs) EXPECT_TRUE(known[id.index]) << name << ": " << graph.value(id).name;
+        for (int32_t node : group.nodes) times[node]++;
+        for (ValueId id : group.outputs) known[id.index] = true;
+    }
+    EXPECT_THAT(times, testing::Each(1)) << name;
+
+    // Tensors that are alive at the same time and share no place do not overlap.
+    const MemoryPlan &memory = plan.memory;
+    for (const PlannedTensor &a : memory.tensors) {
+        if (a.offset < 0 || a.alias_of) continue;
+        EXPECT_EQ(a.offset % memory.alignment, 0);
+        EXPECT_LE(a.offset + a.bytes, memory.arena_bytes);
+        for (const PlannedTensor &b : memory.tensors) {
+            if (&a == &b || b.offset < 0 || b.alias_of) continue;
+            const bool together = a.first <= b.last && b.first <= a.last;
+            const bool overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+            EXPECT_FALSE(together && overlap) << name << ": " << graph.value(a.value).name << " and " << graph.value(b.value).name;
+        }
+    }
+    EXPECT_GE(memory.arena_bytes, memory.lower_bound) << name;
+}
+
+TEST(Plans, AreSound) {
+    const Fixtures fixtures("models");
+    for (const Fixture &fixture : fixtures.all()) {
+        Graph graph = fixtures.import(fixture).graph;
+        if (!graph.symbols.empty()) continue;
+        run_passes(graph);
+        const Plan plan = make_plan(graph, {&host_registry()});
+        expect_sound(graph, plan, fixture.name);
+        EXPECT_EQ(plan.segments.size(), 1u) << "one side alone needs no crossing";
+        EXPECT_THAT(plan_text(graph, plan), testing::HasSubstr("alive at a time"));
+        EXPECT_THAT(plan_svg(graph, plan), testing::StartsWith("<svg"));
+        if (fixture.name != "vit_micro") continue;
+        EXPECT_TRUE(std::any_of(plan.groups.begin(), plan.groups.end(), [](const Group &group) { return group.pattern == "linear+gelu"; }));
+    }
+}
+
+// An accelerator that has products and norms alone.
+class Products : public OperatorRegistry {
+public:
+    Placement placement() const override { return Placement::Accelerator; }
+    std::string name() const override { return "products"; }
+    std::optional<SupportVerdict> query(const Graph &graph, const Node &node) const override {
+        if (node.target == "aten::gelu") return SupportVerdict{false, "not this time"};
+        if (node.target != "aten::linear" && node.target != "aten::layer_norm" && node.target != "aten::add.Tensor") return std::nullopt;
+        if (graph.type(node.outputs[0]).dtype != DType::Float32) return SupportVerdict{false, "only float32"};
+        return SupportVerdict{true, ""};
+    }
+};
+
+TEST(Plans, CrossingsAreFewAndGroupsAreNamed) {
+    const Products products;
+    const Graph graph = passed("models", "vit_micro");
+    const Plan plan = make_plan(graph, {&products, &host_registry()});
+    expect_sound(graph, plan, "vit_micro");
+    EXPECT_LT(plan.segments.size(), plan.groups.size() / 2);
+    std::vector<std::string> patterns;
+    for (const Group &group : plan.groups) patterns.push_back(group.pattern);
+    EXPECT_THAT(patterns, testing::Contains("linear+add"));
+    EXPECT_THAT(patterns, testing::Contains("gelu")) << "on the host: it cannot join the product before it";
+    EXPECT_THAT(patterns, testing::Contains("attention"));
+}
+
+TEST(Support, ReportsAllFindingsAtOnce) {
+    const Fixtures fixtures("models");
+    Graph graph = fixtures.import(fixtures.find("mlp")).graph;
+    const Products products;
+    const SupportReport whole = support_report(graph, {&products, &host_registry()});
+    EXPECT_TRUE(whole.runnable());
+    EXPECT_EQ(whole.count(SupportKind::Accelerator), 4);
+    require_supported(graph, whole);
+
+    const SupportReport alone = support_report(graph, {&products});
+    EXPECT_FALSE(alone.runnable());
+    try {
+        require_supported(graph, alone);
+        FAIL();
+    } catch (const Error &error) {
+        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("aten::gelu (1 call, first in 3): products: not this time"),
+                                                 testing::HasSubstr("aten::relu (1 call"), testing::HasSubstr("aten::tanh (1 call")));
+    }
+    graph.nodes[0].target = "aten::lstm.input";
+    EXPECT_EQ(support_report(graph, {&host_registry()}).count(SupportKind::Decomposition), 1);
+}
+
+}  // namespace
+}  // namespace atalla
