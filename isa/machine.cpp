@@ -63,21 +63,34 @@ void check_known_keys(const fs::path &file, const Json &object, const std::strin
     }
 }
 
-int64_t value_field(const fs::path &file, const Json &object, const ParameterEntry &entry) {
-    const auto found = object.find("value");
-    if (found == object.end()) fail(file, fmt::format("{} has no value", entry.key));
+int64_t checked_value(const fs::path &file, const Json &given, const ParameterEntry &entry) {
     if (entry.flag) {
-        if (!found->is_boolean()) fail(file, fmt::format("{} is {}, but it must be true or false", entry.key, found->dump()));
-        return found->get<bool>();
+        if (!given.is_boolean()) fail(file, fmt::format("{} is {}, but it must be true or false", entry.key, given.dump()));
+        return given.get<bool>();
     }
-    const bool fits = found->is_number_integer() &&
-                      !(found->is_number_unsigned() && found->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
-    if (!fits) fail(file, fmt::format("{} is {}, but it must be a whole number of {}", entry.key, found->dump(), entry.unit));
-    const int64_t value = found->get<int64_t>();
+    const bool fits = given.is_number_integer() &&
+                      !(given.is_number_unsigned() && given.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
+    if (!fits) fail(file, fmt::format("{} is {}, but it must be a whole number of {}", entry.key, given.dump(), entry.unit));
+    const int64_t value = given.get<int64_t>();
     if (value < entry.low || value > entry.high) {
         fail(file, fmt::format("{} is {}, but it must be {}", entry.key, value, range_text(entry)));
     }
     return value;
+}
+
+int64_t value_field(const fs::path &file, const Json &object, const ParameterEntry &entry) {
+    const auto found = object.find("value");
+    if (found == object.end()) fail(file, fmt::format("{} has no value", entry.key));
+    return checked_value(file, *found, entry);
+}
+
+std::vector<int64_t> plausible_field(const fs::path &file, const Json &object, const ParameterEntry &entry) {
+    std::vector<int64_t> values;
+    const auto found = object.find("plausible");
+    if (found == object.end()) return values;
+    if (!found->is_array()) fail(file, fmt::format("{}.plausible must be a list of values", entry.key));
+    for (const Json &value : *found) values.push_back(checked_value(file, value, entry));
+    return values;
 }
 
 // One parameter as the file gives it. A file that is based on another one inherits unit and meaning.
@@ -87,9 +100,10 @@ void read_parameter(const fs::path &file, const ParameterEntry &entry, const Jso
         fail(file, fmt::format("{} must be an object with value, unit, meaning, source and confidence", entry.key));
     }
     const std::string where = fmt::format("{}.", entry.key);
-    check_known_keys(file, object, where, {"value", "unit", "meaning", "source", "confidence"});
+    check_known_keys(file, object, where, {"value", "unit", "meaning", "source", "confidence", "plausible"});
     parameter.key = entry.key;
     parameter.value = value_field(file, object, entry);
+    parameter.plausible = plausible_field(file, object, entry);
     parameter.source = text_field(file, object, where, "source");
     parameter.confidence = text_field(file, object, where, "confidence");
     if (parameter.confidence.size() != 1 || std::string_view("MRDTX").find(parameter.confidence[0]) == std::string_view::npos) {
@@ -195,11 +209,13 @@ std::vector<std::string> shipped_machines() {
     return names;
 }
 
-Machine find_machine(const std::string &name_or_path) {
-    if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return load_machine(name_or_path);
+Machine find_machine(const std::string &name_or_path) { return load_machine(find_machine_file(name_or_path)); }
+
+std::filesystem::path find_machine_file(const std::string &name_or_path) {
+    if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return name_or_path;
     for (const fs::path &folder : machine_folders()) {
         const fs::path file = folder / (name_or_path + ".json");
-        if (fs::exists(file)) return load_machine(file);
+        if (fs::exists(file)) return file;
     }
     const std::vector<std::string> names = shipped_machines();
     const std::string nearest = nearest_name(name_or_path, names);

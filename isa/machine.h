@@ -44,7 +44,7 @@ struct Machine {
     struct Bus { int64_t launches; } bus{};                                      // beats per cycle, all masters together
     struct Dram { int64_t cas, cas_same_group, complete, open_closed, open_conflict, row_bytes, banks, groups,
                   row_hit_cap, refresh_interval, refresh, write_turnaround; } dram{};
-    struct Sa { int64_t rows, cols, L, credits, weight_buffers, switch_spacing, dst_queue; bool psum_in; } sa{};
+    struct Sa { int64_t rows, cols, L, credits, credit_return, weight_buffers, switch_spacing, dst_queue; bool psum_in; } sa{};
 
     int64_t pad_rows() const { return pad.bytes / pad.row_bytes; }
     bool timed() const { return model == MachineModel::Hardware; }
@@ -61,6 +61,8 @@ struct MachineParameter {
     std::string confidence;  // M, R, D, T or X
     std::string meaning;
     int64_t value = 0;       // booleans are 0 and 1
+    // Other values that a source gives or a design might choose: what a sensitivity run tries. Empty for what is settled.
+    std::vector<int64_t> plausible;
 };
 
 // Loads and checks a machine file: every key present, none unknown (the nearest is named), values possible.

@@ -12,6 +12,12 @@ std::string value_text(const ParameterEntry &entry, int64_t value) {
     return std::to_string(value);
 }
 
+std::string plausible_text(const ParameterEntry &entry, const std::vector<int64_t> &values) {
+    std::string text;
+    for (const int64_t value : values) text += (text.empty() ? "" : ", ") + value_text(entry, value);
+    return text;
+}
+
 std::string possible_text(const ParameterEntry &entry) {
     if (entry.flag) return "true, false";
     if (entry.low == entry.high) return "fixed";
@@ -30,7 +36,8 @@ written from `machines/{0}.json` (fingerprint `{1}`) by `describe_machine_markdo
 
 A file gives every parameter, or names another file in `based_on` and gives only what differs. `L` is the latency from
 the first execute cycle to the offered result, `ii` the initiation interval counted from issue. The possible values are
-those that the simulator accepts. Rule numbers are those of the timing model (`simulator/timing/`), which follows them one by one.
+those that the simulator accepts, the plausible ones those that another source gives or a design might choose: what
+`atalla whatif --sensitivity` tries. Rule numbers are those of the timing model (`simulator/timing/`), which follows them one by one.
 
 Confidence of a value, in order of trust:
 
@@ -50,12 +57,12 @@ Confidence of a value, in order of trust:
         if (entry.group() != group) {
             group = entry.group();
             page += fmt::format(
-                "\n## {}\n\n| parameter | value | unit | possible | class | meaning | source |\n"
-                "|---|---|---|---|---|---|---|\n",
+                "\n## {}\n\n| parameter | value | unit | possible | plausible | class | meaning | source |\n"
+                "|---|---|---|---|---|---|---|---|\n",
                 group);
         }
-        page += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", parameter.key, value_text(entry, parameter.value),
-                            parameter.unit, possible_text(entry), parameter.confidence, parameter.meaning, parameter.source);
+        page += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", parameter.key, value_text(entry, parameter.value),
+                            parameter.unit, possible_text(entry), plausible_text(entry, parameter.plausible), parameter.confidence, parameter.meaning, parameter.source);
     }
     return page;
 }

@@ -135,6 +135,7 @@ const std::array table = {
     ATALLA_PARAMETER(sa.cols, "elements", 32, 32),
     ATALLA_PARAMETER(sa.L, "cycles", 0, most_cycles),
     ATALLA_PARAMETER(sa.credits, "rows", 1, most_entries),
+    ATALLA_PARAMETER(sa.credit_return, "cycles", 0, most_cycles),
     ATALLA_PARAMETER(sa.weight_buffers, "copies", 1, 2),
     ATALLA_PARAMETER(sa.switch_spacing, "cycles", 0, most_cycles),
     ATALLA_PARAMETER(sa.dst_queue, "rows", 1, most_entries),

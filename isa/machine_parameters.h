@@ -22,6 +22,9 @@ struct ParameterEntry {
     std::string_view member() const { return key.substr(key.find('.') + 1); }
 };
 
+// The file of a shipped machine, or the path itself, as find_machine() reads it.
+std::filesystem::path find_machine_file(const std::string &name_or_path);
+
 // Every parameter, in the order of struct Machine.
 std::span<const ParameterEntry> parameter_table();
 // nullptr if there is no such key.

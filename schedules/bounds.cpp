@@ -92,7 +92,7 @@ int64_t switch_gap(const Machine &machine) {
 // Cycles that a run of rows without loads loses per sa.credits rows (rule 23): a row that issues at t holds its credit
 // for issues before t+L. Loads that need no gap can use these cycles.
 int64_t credit_loss(const Machine &machine) {
-    return machine.sa.weight_buffers > 1 ? 0 : std::max<int64_t>(0, machine.sa.L - machine.sa.credits);
+    return machine.sa.weight_buffers > 1 ? 0 : std::max<int64_t>(0, machine.sa.L + machine.sa.credit_return - machine.sa.credits);
 }
 
 // Least number of times that one of `runs` runs, of `rows` rows together, waits for a credit.

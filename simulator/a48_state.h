@@ -29,7 +29,7 @@ struct State : Registers {
     std::unordered_map<uint32_t, Vector> spills;  // vreg.* at addresses from 1024 on
     Weights weights;
     Traffic traffic;
-    WordMemory words;
+    WordMemory words{uint64_t{1} << 30};  // as much as the machine fsim has
 
     // Everything but data memory.
     void reset() {

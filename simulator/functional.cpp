@@ -69,7 +69,7 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
     result.counters.dma_load_bytes = state.traffic.dma_load_bytes;
     result.counters.dma_store_bytes = state.traffic.dma_store_bytes;
     if (options.per_packet) {
-        result.packet_stalls.assign(issues.size(), 0);
+        result.packet_stalls.assign(issues.size(), {});
         result.packet_issues = std::move(issues);
     }
     return result;

@@ -32,6 +32,34 @@ float extremum(const float *values, uint32_t active, float identity, Better bett
     return best;
 }
 
+// All 32 sums, by vectors of `Vector` so that they stay in registers whatever the compiler's own taste. Each lane is computed by
+// itself, so the width of a vector changes no bit.
+template <class Vector>
+[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *result) {
+    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
+    const Vector *depth = reinterpret_cast<const Vector *>(weights.depth);
+    Vector sum[vectors] = {};
+    for (int k = 0; k < lanes; k++, depth += vectors) {
+        for (int column = 0; column < vectors; column++) {
+            sum[column] += row[k] * depth[column];
+        }
+    }
+    std::memcpy(result, sum, sizeof sum);
+}
+
+using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
+void sums_by_four(const float *row, const WeightBuffer &weights, float *result) { plain_sums<Four>(row, weights, result); }
+
+#ifdef __x86_64__
+using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
+[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *result) {
+    plain_sums<Eight>(row, weights, result);
+}
+const auto plain_sums_here = __builtin_cpu_supports("avx2") ? sums_by_eight : sums_by_four;
+#else
+constexpr auto plain_sums_here = sums_by_four;
+#endif
+
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -65,19 +93,8 @@ void place_reduction(float *vd, const float *vs1, int32_t imm, float result) {
 }
 
 void row_times_weights(const float *row, const WeightBuffer &weights, float *sums) {
-    // Vectors of four, so that all 32 sums stay in registers whatever the compiler's own taste.
-    using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
-    constexpr int vectors = lanes / 4;
-    const Four *depth = reinterpret_cast<const Four *>(weights.depth);
-    Four sum[vectors] = {};
-    for (int k = 0; k < lanes; k++, depth += vectors) {
-        for (int column = 0; column < vectors; column++) {
-            sum[column] += row[k] * depth[column];
-        }
-    }
-
     alignas(64) float result[lanes];
-    std::memcpy(result, sum, sizeof result);
+    plain_sums_here(row, weights, result);
     bool nan = false;
     for (const float value : result) {
         nan |= is_nan_bits(float_bits(value));

@@ -7,6 +7,7 @@ namespace atalla {
 MachineState::MachineState(const Machine &machine)
     : psum_in(machine.sa.psum_in),
       bytes(static_cast<uint64_t>(machine.memory.bytes)),
+      words(static_cast<uint64_t>(machine.memory.bytes)),
       pad_count(machine.pad.count),
       pad_rows(machine.pad_rows()),
       cell_bytes_(machine.model == MachineModel::Functional ? sizeof(float) : sizeof(uint16_t)) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include "isa/machine.h"
 #include "simulator/memory.h"
@@ -68,6 +69,10 @@ public:
     // A pad row of 32 elements. Hardware machines hold bf16 patterns, the functional machine float32 values.
     uint16_t *pad_halves(int64_t pad, int64_t row) {
         return static_cast<uint16_t *>(pads_.get()) + (pad * pad_rows + row) * lanes;
+    }
+    // All pads as bytes.
+    std::span<const uint8_t> pad_bytes() const {
+        return {static_cast<const uint8_t *>(pads_.get()), static_cast<size_t>(pad_count * pad_rows) * lanes * cell_bytes_};
     }
     float *pad_floats(int64_t pad, int64_t row) { return static_cast<float *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
 

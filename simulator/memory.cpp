@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/refusal.h"
+
 namespace atalla {
 
 // ByteMemory
@@ -207,6 +209,9 @@ const WordMemory::Page *WordMemory::find_slow(int64_t number) const {
 }
 
 WordMemory::Page &WordMemory::touch_slow(int64_t number) {
+    if (entries_.size() >= most_pages_ && !entries_.contains(number)) [[unlikely]] {
+        refuse("memory", "the program writes to more different addresses than the memory of the machine can hold");
+    }
     Entry &entry = entries_[number];
     if (!entry.page) {
         entry.page = std::make_unique<Page>();

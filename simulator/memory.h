@@ -97,6 +97,9 @@ private:
 // beyond 2^32 (isa reference 1.3, quirks 17 and 19).
 class WordMemory {
 public:
+    // `most_bytes`: what the entries may take on the host; a write beyond it throws Refusal "memory".
+    explicit WordMemory(uint64_t most_bytes = UINT64_MAX) : most_pages_(most_bytes / sizeof(Page)) {}
+
     // The entry with exactly this key, 0 if missing.
     uint32_t read(int64_t key) const {
         const Page *page = find(key);
@@ -167,6 +170,7 @@ private:
     const Page *find_slow(int64_t number) const;
     Page &touch_slow(int64_t number);
 
+    size_t most_pages_;
     std::unordered_map<int64_t, Entry> entries_;
     mutable std::array<Cached<const Page>, cache_size> read_cache_{};
     std::array<Cached<Page>, cache_size> write_cache_{};  // holds writable pages only

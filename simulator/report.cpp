@@ -11,19 +11,6 @@ namespace atalla {
 
 namespace {
 
-// 1234567 as 1,234,567.
-std::string grouped(uint64_t number) {
-    const std::string digits = std::to_string(number);
-    std::string text;
-    for (size_t at = 0; at < digits.size(); at++) {
-        if (at != 0 && (digits.size() - at) % 3 == 0) {
-            text += ',';
-        }
-        text += digits[at];
-    }
-    return text;
-}
-
 std::string percent(uint64_t part, uint64_t whole) {
     return whole == 0 ? "-" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -68,6 +55,18 @@ void add_pads(Text &text, const Counters &counters) {
 }
 
 }  // namespace
+
+std::string grouped(uint64_t number) {
+    const std::string digits = std::to_string(number);
+    std::string text;
+    for (size_t at = 0; at < digits.size(); at++) {
+        if (at != 0 && (digits.size() - at) % 3 == 0) {
+            text += ',';
+        }
+        text += digits[at];
+    }
+    return text;
+}
 
 std::string counters_text(const Counters &counters, const Machine &machine) {
     Text text;
@@ -126,6 +125,8 @@ nlohmann::ordered_json counters_json(const Counters &counters) {
     json["pad_store_bytes"] = counters.pad_store_bytes;
     json["dma_load_bytes"] = counters.dma_load_bytes;
     json["dma_store_bytes"] = counters.dma_store_bytes;
+    json["pad_reads"] = counters.pad_reads;
+    json["pad_writes"] = counters.pad_writes;
     json["dram_beats"] = counters.dram_beats;
     json["dram_busy"] = counters.dram_busy;
     json["array_rows"] = counters.array_rows;

@@ -10,6 +10,9 @@
 
 namespace atalla {
 
+// 1234567 as 1,234,567.
+std::string grouped(uint64_t number);
+
 // Lines of text: cycles, packets, slot fill, stalls by cause with their share of the cycles, units, array, bytes by pad,
 // DRAM and caches. Rows that are zero throughout are left out. A hardware machine's shares are of its peak rates.
 std::string counters_text(const Counters &counters, const Machine &machine);

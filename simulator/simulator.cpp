@@ -8,6 +8,8 @@
 #include "isa/error.h"
 #include "simulator/expect_file.h"
 #include "simulator/functional.h"
+#include "simulator/refusal.h"
+#include "simulator/reference/reference.h"
 #include "simulator/timing/timing.h"
 
 namespace atalla {
@@ -29,6 +31,16 @@ struct Simulator::Impl {
         if (bytes > size || address > size - bytes) {
             throw Error(fmt::format("{} bytes at address 0x{:X} do not fit the data memory of machine '{}', which has {} bytes",
                                     bytes, address, machine.name, size));
+        }
+    }
+
+    // Writes the words of the functional machine before a run.
+    template <class Write>
+    void place(Write &&write) {
+        try {
+            write();
+        } catch (const Refusal &refusal) {
+            throw Error(fmt::format("machine '{}': {}", machine.name, refusal.sentence));
         }
     }
 
@@ -76,9 +88,11 @@ void Simulator::load(const Program &program) {
             }
         }
     } else {
-        for (const auto &[address, word] : program.data) {
-            impl.state.words.write(address, word);
-        }
+        impl.place([&] {
+            for (const auto &[address, word] : program.data) {
+                impl.state.words.write(address, word);
+            }
+        });
         if (!program.data.empty()) {
             impl.highest_key = std::max(impl.highest_key, program.data.rbegin()->first);
         }
@@ -98,7 +112,7 @@ void Simulator::write_memory(uint64_t address, std::span<const uint8_t> bytes) {
     if (impl_->is_hardware()) {
         impl_->state.bytes.write(address, bytes);
     } else {
-        impl_->state.words.write_bytes(static_cast<uint32_t>(address), bytes);
+        impl_->place([&] { impl_->state.words.write_bytes(static_cast<uint32_t>(address), bytes); });
         impl_->highest_key = std::max(impl_->highest_key, static_cast<uint32_t>(address + bytes.size() - 1) & ~3u);
     }
 }
@@ -117,7 +131,9 @@ RunResult Simulator::run(const RunOptions &options) {
     impl.state.reset();
     if (impl.is_hardware()) {
         impl.state.bytes.mark();
-        return run_timed(impl.machine, impl.program, impl.state, options);
+        const bool fast = options.model == TimingModel::Fast;
+        return fast ? run_timed(impl.machine, impl.program, impl.state, options)
+                    : run_reference(impl.machine, impl.program, impl.state, options);
     }
     if (!impl.functional) {
         impl.functional.emplace(impl.program);

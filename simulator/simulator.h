@@ -22,10 +22,11 @@ struct Counters {
     uint64_t cycles = 0;          // packets + all stalls
     uint64_t packets = 0;         // issued, the one with halt included
     uint64_t operations = 0;      // non-nop slots issued
-    std::array<uint64_t, stall_causes> stalls{};
+    std::array<uint64_t, stall_causes> stalls{};   // by Stall
     std::array<uint64_t, 16> unit_operations{};   // by Unit
     std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};   // vreg.ld / vreg.st, by pad
     std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};   // scpad.ld / scpad.st payload, by pad
+    std::array<uint64_t, 4> pad_reads{}, pad_writes{};   // rows that a pad read or wrote, for vreg.* and transfers
     uint64_t dram_beats = 0;      // 32-byte beats served, all masters
     uint64_t dram_busy = 0;       // cycles between the first and the last DRAM command in which a beat was outstanding
     uint64_t array_rows = 0;      // gemm.vv issued
@@ -36,10 +37,24 @@ struct Counters {
     bool operator==(const Counters &) const = default;
 };
 
+namespace timing {
+class Observer;
+}
+
+// Stall cycles by cause.
+using StallCycles = std::array<uint64_t, stall_causes>;
+
+// The model that counts the cycles of a hardware machine. Both give the same result; the reference is written for reading
+// (simulator/reference) and some hundred times slower.
+enum class TimingModel : uint8_t { Fast, Reference };
+
 struct RunOptions {
+    TimingModel model = TimingModel::Fast;
     uint64_t step_limit = 2'000'000'000;   // packets; a run that reaches it is refused as a wild loop
     // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
     bool per_packet = false;
+    // Told of everything that happens, as it happens (simulator/timing/observer.h). Hardware machines, fast model.
+    timing::Observer *observer = nullptr;
 };
 
 struct RunResult {
@@ -47,7 +62,9 @@ struct RunResult {
     std::string error;            // if not ok: packet address, source line and the rule that refused it
     std::string rule;             // short rule name, "51" or "step limit"
     Counters counters;
-    std::vector<uint64_t> packet_issues, packet_stalls;   // with RunOptions::per_packet
+    // With RunOptions::per_packet, by packet. The drain is no packet's.
+    std::vector<uint64_t> packet_issues;
+    std::vector<StallCycles> packet_stalls;
 };
 
 // Architectural state that survives a run: registers, pads, weights and memory.

@@ -1,12 +1,9 @@
 #include "tools/emit.h"
 
-#include <fstream>
-#include <functional>
+#include <ostream>
 
-#include <fmt/format.h>
-
-#include "isa/error.h"
 #include "isa/in_file.h"
+#include "isa/write_file.h"
 
 namespace atalla {
 
@@ -16,22 +13,6 @@ constexpr uint32_t parameter_block = 0x3C;
 
 void append_bytes(std::vector<uint8_t> &bytes, uint64_t value, int count) {
     for (int byte = 0; byte < count; byte++) bytes.push_back(static_cast<uint8_t>(value >> (8 * byte)));
-}
-
-void write_whole(const std::filesystem::path &file, const std::function<void(std::ostream &)> &write) {
-    const std::filesystem::path unfinished = file.string() + ".part";
-    std::ofstream out(unfinished, std::ios::binary);
-    if (!out) throw Error(fmt::format("cannot write '{}': check that its folder exists and can be written", file.string()));
-    try {
-        write(out);
-        out.close();
-        if (!out) throw Error(fmt::format("writing '{}' failed: is the disk full?", file.string()));
-        std::filesystem::rename(unfinished, file);
-    } catch (...) {
-        std::error_code ignored;
-        std::filesystem::remove(unfinished, ignored);
-        throw;
-    }
 }
 
 }  // namespace
@@ -50,11 +31,11 @@ Program program_with_data(const KernelDefinition &kernel, const codegen::Compile
 }
 
 void write_text_file(const std::filesystem::path &file, const std::string &text) {
-    write_whole(file, [&](std::ostream &out) { out << text; });
+    write_file(file, [&](std::ostream &out) { out << text; });
 }
 
 void write_program_file(const std::filesystem::path &file, const Program &program) {
-    write_whole(file, [&](std::ostream &out) { write_in(program, out); });
+    write_file(file, [&](std::ostream &out) { write_in(program, out); });
 }
 
 }  // namespace atalla

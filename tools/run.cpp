@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "autotune/operator_task.h"
-#include "db/default_path.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "tools/npy.h"
@@ -57,21 +55,6 @@ Job read_tensors(const Options &options, const atalla::Operator &op, const atall
     return job;
 }
 
-// The stored winner; without one, a tuning run with the settings that atalla-tune starts with.
-atalla::Point winner(const Options &options, const atalla::Operator &op, const Job &job, const atalla::Machine &machine) {
-    const std::filesystem::path file = options.database.empty() ? atalla::default_database_path() : options.database;
-    atalla::Database database(file);
-    const atalla::TrialKey key = {op.name(), job.workload->text(), machine.fingerprint(), atalla::compiler_fingerprint()};
-    if (const std::optional<atalla::StoredTrial> stored = database.winner(key)) return stored->trial.point;
-    std::cerr << fmt::format("{} has no verified schedule for {} {} on {}: tuning first\n", file.string(), op.name(), job.workload->title(), machine.name);
-    atalla::TuneOptions how = atalla::default_tune_options();
-    if (options.quiet) how.progress = atalla::ProgressMode::Quiet;
-    const atalla::Tuned tuned = atalla::tune_workload(op, job.workload, machine, database, how);
-    if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
-    if (!tuned.result.verified) throw Error("no schedule could be verified, so nothing is run; atalla-tune shows why");
-    return tuned.result.best;
-}
-
 atalla::NpyType output_type(const Options &options, const Job &job) {
     if (options.type.empty()) return job.from_floats ? atalla::NpyType::Float32 : atalla::NpyType::Bf16;
     return options.type == "f32" ? atalla::NpyType::Float32 : atalla::NpyType::Bf16;
@@ -82,7 +65,7 @@ void run(const Options &options, const atalla::WorkloadOptions &what) {
     const atalla::Machine machine = atalla::find_machine(options.machine);
     const Job job = read_tensors(options, op, what.arguments());
     const atalla::Evaluator evaluator(job.workload, machine);
-    const atalla::Point point = winner(options, op, job, machine);
+    const atalla::Point point = atalla::winning_point(op, job.workload, machine, options.database, options.quiet);
     const atalla::KernelDefinition kernel = job.workload->build(machine, point);
     const atalla::KernelRun run = atalla::run_kernel(kernel, evaluator.compile(point), machine, job.inputs);
     if (!run.result.ok) throw Error(run.result.error);

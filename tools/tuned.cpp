@@ -1,11 +1,13 @@
 #include "tools/tuned.h"
 
 #include <chrono>
+#include <iostream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "autotune/operator_task.h"
+#include "db/default_path.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -46,6 +48,19 @@ Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload
     tuned.naive_cycles = stored_naive_cycles(*tuned.evaluator, task.key(), database);
     if (const std::optional<StoredTrial> stored = database.find_trial(task.key(), tuned.result.best)) tuned.counters = stored->trial.counters;
     return tuned;
+}
+
+Point winning_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const std::filesystem::path &file, bool quiet) {
+    Database database(file.empty() ? default_database_path() : file);
+    const TrialKey key = {op.name(), workload->text(), machine.fingerprint(), compiler_fingerprint()};
+    if (const std::optional<StoredTrial> stored = database.winner(key)) return stored->trial.point;
+    if (!quiet) std::cerr << fmt::format("{} has no verified schedule for {} {} on {}: tuning first\n", database.file().string(), op.name(), workload->title(), machine.name);
+    TuneOptions how = default_tune_options();
+    if (quiet) how.progress = ProgressMode::Quiet;
+    const Tuned tuned = tune_workload(op, std::move(workload), machine, database, how);
+    if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
+    if (!tuned.result.verified) throw Error("no schedule could be verified, so nothing is run; atalla-tune shows why");
+    return tuned.result.best;
 }
 
 Tuned measure_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const Point &point) {

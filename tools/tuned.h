@@ -1,6 +1,7 @@
 // Tunes a workload with everything around it: the database, the points worth starting from, the naive program beside it.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -26,6 +27,10 @@ struct Tuned {
 
 // Error if nothing was found.
 Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options);
+
+// The stored winner; without one, that of a tuning run with the settings that atalla-tune starts with, said on standard
+// error. `database` may be empty: the default file. Error if nothing could be verified.
+Point winning_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const std::filesystem::path &database, bool quiet);
 
 // One point instead of a search: nothing is stored. Error with the reason if it does not run.
 Tuned measure_point(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, const Point &point);

@@ -13,6 +13,7 @@ class ArrayUnit {
 public:
     ArrayUnit(const Machine &machine, Writeback &writeback)
         : latency_(machine.sa.L),
+          credit_return_(machine.sa.credit_return),
           tags_(static_cast<uint64_t>(machine.sa.dst_queue)),
           // A second copy of the weights loads while the first is in use.
           spacing_(machine.sa.weight_buffers > 1 ? 0 : machine.sa.switch_spacing),
@@ -32,7 +33,7 @@ public:
 
     void issue_row(Cycle now, RegisterId destination) {
         writeback_.push(Source::Array, now + 1 + latency_, destination);
-        credit_free_at_[next_credit_] = now + latency_;
+        credit_free_at_[next_credit_] = now + latency_ + credit_return_;
         next_credit_ = next_credit_ + 1 == credit_free_at_.size() ? 0 : next_credit_ + 1;
         last_row_ = now;
         rows_++;
@@ -49,7 +50,7 @@ public:
     uint64_t rows() const { return rows_; }
 
 private:
-    const Cycle latency_;
+    const Cycle latency_, credit_return_;
     const uint64_t tags_;
     const Cycle spacing_;
     Writeback &writeback_;

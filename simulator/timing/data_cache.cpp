@@ -4,8 +4,8 @@
 
 namespace atalla::timing {
 
-DataCache::DataCache(const Machine &machine, Bus &bus, Units &units, Writeback &writeback)
-    : cache_(machine.dcache), timing_(machine.ex5), bus_(bus), units_(units), writeback_(writeback) {
+DataCache::DataCache(const Machine &machine, Bus &bus, Units &units, Writeback &writeback, Observer *observer)
+    : cache_(machine.dcache), timing_(machine.ex5), bus_(bus), units_(units), writeback_(writeback), observer_(observer) {
     Set set;
     set.ways.resize(static_cast<size_t>(cache_.ways));
     sets_.assign(static_cast<size_t>(cache_.bytes / (cache_.line * cache_.ways)), set);
@@ -20,7 +20,7 @@ void DataCache::issue(uint32_t address, bool is_store, RegisterId destination, C
     }
     int way = find(set, line);
     if (way >= 0) {
-        finish(now, hit_latency, is_store);
+        finish(now, hit_latency, is_store, false);
     } else {
         way = victim(set);
         Way &replaced = set.ways[static_cast<size_t>(way)];
@@ -59,16 +59,19 @@ void DataCache::arrive(bool write, Cycle now) {
         return;
     }
     const Cycle hit_latency = miss_.is_store ? timing_.store_hit : timing_.load_hit;
-    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store);
+    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store, true);
 }
 
 // The latency of the access is known.
-void DataCache::finish(Cycle issued, Cycle latency, bool is_store) {
+void DataCache::finish(Cycle issued, Cycle latency, bool is_store, bool missed) {
     units_.set_ready(Source::Ex5, issued + latency + timing_.ii_after_L);
     if (is_store) {
         last_store_ = std::max(last_store_, issued + 1 + latency);
     } else {
         writeback_.offer_oldest(Source::Ex5, issued + 1 + latency);
+    }
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->access(issued, issued + 1 + latency, is_store, missed);
     }
 }
 

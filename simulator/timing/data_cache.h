@@ -12,7 +12,7 @@ namespace atalla::timing {
 
 class DataCache {
 public:
-    DataCache(const Machine &machine, Bus &bus, Units &units, Writeback &writeback);
+    DataCache(const Machine &machine, Bus &bus, Units &units, Writeback &writeback, Observer *observer);
 
     // An access that issues now, at the address of its first byte. A load gives its result to `destination`.
     void issue(uint32_t address, bool is_store, RegisterId destination, Cycle now);
@@ -50,13 +50,14 @@ private:
     int victim(const Set &set) const;
     void touch(Set &set, int way) const;
     void request_line(int64_t line, bool write, Cycle from);
-    void finish(Cycle issued, Cycle latency, bool is_store);
+    void finish(Cycle issued, Cycle latency, bool is_store, bool missed);
 
     const Machine::Dcache cache_;
     const Machine::Ex5 timing_;
     Bus &bus_;
     Units &units_;
     Writeback &writeback_;
+    Observer *const observer_;
     std::vector<Set> sets_;
     Queue<Request> requests_;
     Miss miss_{};

@@ -18,17 +18,19 @@ RowBeats row_beats(const DmaTile &tile, uint32_t row, uint32_t beat) {
 
 }  // namespace
 
-Dma::Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard)
+Dma::Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Observer *observer)
     : timing_(machine.sdma),
       write_land_(machine.pad.write_land),
       row_held_(machine.pad.read_L + machine.sdma.load_extra),
       bus_(bus),
-      scoreboard_(scoreboard) {}
+      scoreboard_(scoreboard),
+      observer_(observer) {}
 
 void Dma::start(const Transfer &transfer, Cycle now) {
     Engine &engine = engines_[transfer.tile.pad];
     engine = Engine{};
     engine.transfer = transfer;
+    engine.issued = now;
     engine.free_at = never;
     scoreboard_.reserve_for_transfer(transfer.base);
     if (transfer.is_load) {
@@ -147,6 +149,9 @@ void Dma::end(Engine &engine, Cycle last) {
     engine.free_at = last + 1;
     scoreboard_.release(engine.transfer.base, last + 1);
     last_end_ = std::max(last_end_, last);
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->transfer_ends(engine.transfer.tile.pad, engine.transfer.packet, engine.issued, last);
+    }
 }
 
 }  // namespace atalla::timing

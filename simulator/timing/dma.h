@@ -7,6 +7,7 @@
 #include "simulator/semantics.h"
 #include "simulator/timing/bus.h"
 #include "simulator/timing/cycle.h"
+#include "simulator/timing/observer.h"
 #include "simulator/timing/scoreboard.h"
 
 namespace atalla::timing {
@@ -22,7 +23,7 @@ struct Transfer {
 
 class Dma {
 public:
-    Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard);
+    Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Observer *observer);
 
     // 0 if the engine of a pad is free for a packet that issues now, else when it is free, `never` if that is not known.
     Cycle blocked_until(uint32_t pad, Cycle now) const { return engines_[pad].free_at > now ? engines_[pad].free_at : 0; }
@@ -51,6 +52,7 @@ public:
 private:
     struct Engine {
         Transfer transfer;
+        Cycle issued = 0;
         Cycle free_at = 0;
         Cycle present_at = never;
         int next_present = 0;       // row
@@ -75,6 +77,7 @@ private:
     const Cycle write_land_, row_held_;
     Bus &bus_;
     Scoreboard &scoreboard_;
+    Observer *const observer_;
     std::array<Engine, 4> engines_;
     Cycle last_end_ = long_ago;
 };

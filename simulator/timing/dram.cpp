@@ -10,8 +10,9 @@ int bits_of(int64_t power_of_two) { return std::countr_zero(static_cast<uint64_t
 }  // namespace
 
 // Rule 35: from the low bits up an address holds column, bank group, bank and row.
-Dram::Dram(const Machine &machine)
+Dram::Dram(const Machine &machine, Observer *observer)
     : parameters_(machine.dram),
+      observer_(observer),
       row_shift_(bits_of(parameters_.row_bytes)),
       bank_mask_(static_cast<int>(parameters_.banks - 1)),
       group_mask_(static_cast<int>(parameters_.groups - 1)),
@@ -118,6 +119,9 @@ void Dram::row_commands(Cycle now) {
         }
         if (!bank.has_hits() || bank.served >= parameters_.row_hit_cap) {
             open_row(bank, now);
+            if (observer_ != nullptr) [[unlikely]] {
+                observer_->opens_row(static_cast<uint32_t>(index), bank.open_row, now, bank.ready_at);
+            }
             with_hits_ |= uint64_t{1} << index;
         }
     }
@@ -177,6 +181,10 @@ void Dram::serve(int index, int kind, Cycle now) {
     const int slot = bank.oldest_hit[kind];
     const Queued taken = queued_[slot];
     served_.push({now + parameters_.complete, taken.beat});
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->serves_beat(static_cast<uint32_t>(index), taken.beat.address, taken.beat.write, taken.beat.master, now,
+                               parameters_.cas);
+    }
 
     bank.hits[kind]--;
     find_oldest_hit(bank, kind, taken.next);

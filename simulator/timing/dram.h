@@ -6,12 +6,13 @@
 #include "isa/machine.h"
 #include "simulator/timing/bus.h"
 #include "simulator/timing/cycle.h"
+#include "simulator/timing/observer.h"
 
 namespace atalla::timing {
 
 class Dram {
 public:
-    explicit Dram(const Machine &machine);
+    Dram(const Machine &machine, Observer *observer);
 
     // Queues a beat that the bus launches in this cycle.
     void launch(Cycle now, const Beat &beat);
@@ -60,6 +61,7 @@ private:
     void find_oldest_hit(Bank &bank, int kind, int from);
 
     const Machine::Dram parameters_;
+    Observer *const observer_;
     const int row_shift_, bank_mask_, group_mask_, address_bits_;
     std::vector<Queued> queued_;
     std::vector<int> unused_;

@@ -26,19 +26,20 @@ Engine::Engine(const Machine &machine, const Program &program, MachineState &sta
       state_(state),
       options_(options),
       every_cycle_(advance == Advance::EveryCycle),
+      observer_(options.observer),
       packets_(machine, program),
-      writeback_(machine, scoreboard_),
+      writeback_(machine, scoreboard_, observer_),
       units_(writeback_),
       bus_(machine),
-      dram_(machine),
+      dram_(machine, observer_),
       instruction_cache_(machine, bus_),
       branch_targets_(machine),
-      data_cache_(machine, bus_, units_, writeback_),
+      data_cache_(machine, bus_, units_, writeback_, observer_),
       array_(machine, writeback_),
-      dma_(machine, bus_, scoreboard_),
+      dma_(machine, bus_, scoreboard_, observer_),
       hazards_(program, dma_),
-      pads_{Pad(0, machine, dma_, writeback_, hazards_), Pad(1, machine, dma_, writeback_, hazards_),
-            Pad(2, machine, dma_, writeback_, hazards_), Pad(3, machine, dma_, writeback_, hazards_)},
+      pads_{Pad(0, machine, dma_, writeback_, hazards_, observer_), Pad(1, machine, dma_, writeback_, hazards_, observer_),
+            Pad(2, machine, dma_, writeback_, hazards_, observer_), Pad(3, machine, dma_, writeback_, hazards_, observer_)},
       packet_issues_(program.packets.size()),
       packet_stalls_(program.packets.size()) {}
 
@@ -71,7 +72,7 @@ void Engine::run_to_halt() {
         }
         const bool issued = issue_step();
         if (!issued) {
-            count_stall(1);
+            count_stall(now_, 1);
         }
         step_memory();
         if (halted_) {
@@ -87,14 +88,16 @@ void Engine::run_to_halt() {
                 fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
         }
         const Cycle next = next_cycle(event);
-        count_stall(next - now_ - 1);
+        count_stall(now_ + 1, next - now_ - 1);
         now_ = next;
     }
 }
 
-void Engine::count_stall(Cycle cycles) {
-    stalls_[static_cast<size_t>(stall_)] += static_cast<uint64_t>(cycles);
-    packet_stalls_[static_cast<size_t>(waiting_)] += static_cast<uint64_t>(cycles);
+void Engine::count_stall(Cycle from, Cycle cycles) {
+    if (observer_ != nullptr && cycles > 0) [[unlikely]] {
+        observer_->waits(waiting_, stall_, from, from + cycles);
+    }
+    packet_stalls_[static_cast<size_t>(waiting_)][static_cast<size_t>(stall_)] += static_cast<uint64_t>(cycles);
 }
 
 // What was issued comes to its end (rule 41).
@@ -109,7 +112,10 @@ void Engine::run_to_quiet() {
     for (const Pad &pad : pads_) {
         last = std::max(last, pad.last_landing());
     }
-    stalls_[static_cast<size_t>(Stall::Drain)] = static_cast<uint64_t>(last - halt_cycle_);
+    drain_ = static_cast<uint64_t>(last - halt_cycle_);
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->halted(halt_cycle_, last);
+    }
 }
 
 void Engine::complete_beats() {
@@ -162,8 +168,13 @@ Cycle Engine::next_cycle(Cycle next_event) const { return every_cycle_ ? now_ + 
 void Engine::count(RunResult &result) const {
     Counters &counters = result.counters;
     counters.packets = issued_;
-    counters.stalls = stalls_;
-    counters.cycles = std::accumulate(stalls_.begin(), stalls_.end(), issued_);
+    for (const StallCycles &stalls : packet_stalls_) {
+        for (size_t cause = 0; cause < stalls.size(); cause++) {
+            counters.stalls[cause] += stalls[cause];
+        }
+    }
+    counters.stalls[static_cast<size_t>(Stall::Drain)] = drain_;
+    counters.cycles = std::accumulate(counters.stalls.begin(), counters.stalls.end(), issued_);
     for (size_t index = 0; index < packet_issues_.size(); index++) {
         const TimedPacket &packet = packets_.packets[index];
         counters.operations += packet_issues_[index] * packet.operation_count;
@@ -178,6 +189,10 @@ void Engine::count(RunResult &result) const {
     counters.pad_store_bytes = state_.traffic.pad_store_bytes;
     counters.dma_load_bytes = state_.traffic.dma_load_bytes;
     counters.dma_store_bytes = state_.traffic.dma_store_bytes;
+    for (size_t pad = 0; pad < pads_.size(); pad++) {
+        counters.pad_reads[pad] = pads_[pad].started(false);
+        counters.pad_writes[pad] = pads_[pad].started(true);
+    }
     counters.dram_beats = dram_.beats();
     counters.dram_busy = dram_.busy_cycles();
     counters.icache_misses = instruction_cache_.misses();

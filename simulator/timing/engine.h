@@ -10,6 +10,7 @@
 #include "simulator/timing/dram.h"
 #include "simulator/timing/fetch.h"
 #include "simulator/timing/hazards.h"
+#include "simulator/timing/observer.h"
 #include "simulator/timing/packets.h"
 #include "simulator/timing/pads.h"
 #include "simulator/timing/scoreboard.h"
@@ -32,7 +33,7 @@ private:
     // engine.cpp: the clock
     void run_to_halt();
     void run_to_quiet();
-    void count_stall(Cycle cycles);
+    void count_stall(Cycle from, Cycle cycles);
     void complete_beats();
     void step_memory();
     Cycle next_event() const;
@@ -47,6 +48,7 @@ private:
     void read_transfers();
     bool structure_accepts();
     void issue();
+    void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     uint32_t check_operation(const TimedOperation &operation) const;
     void issue_operation(const TimedOperation &operation, uint32_t address, const Transfer *&transfer);
     void go_on(const PacketOutcome &outcome);
@@ -57,6 +59,7 @@ private:
     MachineState &state_;
     const RunOptions &options_;
     const bool every_cycle_;
+    Observer *const observer_;
 
     TimedProgram packets_;
     Scoreboard scoreboard_;
@@ -86,8 +89,9 @@ private:
     size_t transfer_count_ = 0;
 
     uint64_t issued_ = 0, mispredicts_ = 0;
-    std::array<uint64_t, stall_causes> stalls_{};
-    std::vector<uint64_t> packet_issues_, packet_stalls_;
+    uint64_t drain_ = 0;
+    std::vector<uint64_t> packet_issues_;
+    std::vector<StallCycles> packet_stalls_;
 };
 
 }  // namespace atalla::timing

@@ -162,6 +162,9 @@ void Engine::issue() {
         hazards_.check_transfer({transfers_.data(), transfer_count_}, transfer, now_);
     }
     const PacketOutcome outcome = execute_packet<MachineModel::Hardware>(state_, packet.values);
+    if (observer_ != nullptr) [[unlikely]] {
+        tell_issue(packet, addresses);
+    }
     const Transfer *transfer = transfers_.data();
     for (int slot = 0; slot < packet.operation_count; slot++) {
         issue_operation(packet.operations[static_cast<size_t>(slot)], addresses[static_cast<size_t>(slot)], transfer);
@@ -169,6 +172,37 @@ void Engine::issue() {
     packet_issues_[static_cast<size_t>(waiting_)]++;
     issued_++;
     go_on(outcome);
+}
+
+void Engine::tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses) {
+    observer_->issues(waiting_, now_, state_);
+    const Transfer *transfer = transfers_.data();
+    for (int slot = 0; slot < packet.operation_count; slot++) {
+        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
+        Issued issued{waiting_, slot, &operation.instruction, now_, 0, addresses[static_cast<size_t>(slot)], 0, 0};
+        switch (operation.kind) {
+            case OperationKind::Unit:
+                issued.busy = operation.interval;
+                break;
+            case OperationKind::Row:
+            case OperationKind::WeightLoad:
+                issued.busy = 1;
+                break;
+            case OperationKind::VectorAccess:
+                issued.pad = operation.instruction.aux;
+                break;
+            case OperationKind::Transfer:
+                issued.pad = transfer->tile.pad;
+                issued.address = transfer->tile.pad_row;
+                issued.memory = transfer->tile.address;
+                transfer++;
+                break;
+            case OperationKind::ScalarAccess:
+            case OperationKind::Halt:
+                break;
+        }
+        observer_->operation(issued);
+    }
 }
 
 // Rules 52 and 53. Returns the byte of a scalar access, or the row of a vector access.

@@ -4,7 +4,8 @@
 
 namespace atalla::timing {
 
-Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards)
+Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards,
+         Observer *observer)
     : number_(number),
       source_(vlsu_source(static_cast<int>(number))),
       queue_(static_cast<size_t>(machine.pad.queue)),
@@ -18,6 +19,7 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       dma_(dma),
       writeback_(writeback),
       hazards_(hazards),
+      observer_(observer),
       vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
       waiting_{Queue<PadRequest>(queue_ + 2), Queue<PadRequest>(queue_ + 2)} {}
 
@@ -92,9 +94,14 @@ void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
 void Pad::start(bool write, Cycle now) {
     const PadRequest &started = waiting_[write].front();
     last_start_[write] = now;
+    started_[write]++;
     count_pending(started, -1);
     if (write) {
         last_landing_ = now + write_land_;
+    }
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->pad_starts(number_, write, started.of_transfer, started.row, started.packet, now, start_interval_[write],
+                              now + write_land_);
     }
     if (started.of_transfer) {
         dma_.row_started(number_, now);

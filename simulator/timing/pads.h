@@ -14,7 +14,8 @@ namespace atalla::timing {
 
 class Pad {
 public:
-    Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards);
+    Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards,
+        Observer *observer);
 
     // Whether a vreg.ld (vreg.st) may issue (rule 26).
     bool accepts_load() const { return loads_ - writeback_.written(source_) < load_queue_; }
@@ -29,6 +30,8 @@ public:
     // The earliest cycle in which step() has something to do, as far as the pad and its VLSU know.
     Cycle wake() const { return std::min(wake_, full() ? never : dma_.next_present(number_)); }
 
+    // Reads and writes started.
+    uint64_t started(bool write) const { return started_[write]; }
     // The latest landing of a write (rule 41).
     Cycle last_landing() const { return last_landing_; }
 
@@ -64,10 +67,12 @@ private:
     Dma &dma_;
     Writeback &writeback_;
     const Hazards &hazards_;
+    Observer *const observer_;
 
     Queue<PadRequest> vlsu_;
     std::array<Queue<PadRequest>, 2> waiting_;  // accepted and not started: [reads, writes]
     std::array<Cycle, 2> last_start_ = {long_ago, long_ago};
+    std::array<uint64_t, 2> started_{};
     uint64_t loads_ = 0;          // vreg.ld issued
     int64_t stores_waiting_ = 0;  // vreg.st issued and not started
     // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.

@@ -2,8 +2,9 @@
 
 namespace atalla::timing {
 
-Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard)
+Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard, Observer *observer)
     : scoreboard_(scoreboard),
+      observer_(observer),
       offer_to_use_(machine.wb.offer_to_use),
       writes_per_bank_(static_cast<uint64_t>(machine.wb.writes_per_bank)) {
     // Each file has at most four banks: the nibbles of a 64-bit word hold all of them.
@@ -42,6 +43,9 @@ void Writeback::step(Cycle now) {
         written_[source]++;
         last_write_ = now;
         waiting.pop();
+        if (observer_ != nullptr) [[unlikely]] {
+            observer_->result(static_cast<Source>(source), now);
+        }
         // Rule 11: the next result of this unit leaves in a later cycle.
         head_offer_[source] = waiting.empty() ? never : std::max(waiting.front().offer, now + 1);
     }

@@ -6,19 +6,15 @@
 
 #include "isa/machine.h"
 #include "simulator/timing/cycle.h"
+#include "simulator/timing/observer.h"
 #include "simulator/timing/scoreboard.h"
+#include "simulator/timing/source.h"
 
 namespace atalla::timing {
 
-// Where results come from, in the order of priority of rule 14. The scalar, vector and mask orders are all part of this one.
-enum class Source : uint8_t { Ex5, Ex1, Ex4, Ex3, Ex2, MoveToScalar, Vlsu0, Vlsu1, Vlsu2, Vlsu3, Array, Reduce, Alu, Mul, Exp };
-constexpr size_t source_count = 15;
-
-inline Source vlsu_source(int pad) { return static_cast<Source>(static_cast<int>(Source::Vlsu0) + pad); }
-
 class Writeback {
 public:
-    Writeback(const Machine &machine, Scoreboard &scoreboard);
+    Writeback(const Machine &machine, Scoreboard &scoreboard, Observer *observer);
 
     // A result for `reg` that `source` offers from cycle `offer` on, behind those it was given before. `never` if the cycle is
     // not known yet; offer_oldest() tells it later.
@@ -56,6 +52,7 @@ private:
     static constexpr uint8_t no_bank = 255;
 
     Scoreboard &scoreboard_;
+    Observer *const observer_;
     const Cycle offer_to_use_;
     const uint64_t writes_per_bank_;
     std::array<uint8_t, register_ids> bank_shift_{};

@@ -43,7 +43,7 @@ TEST_F(Functional, CountsALoop) {
     EXPECT_EQ(counters.pad_store_bytes[1], 11u * 32);
     EXPECT_EQ(counters.stalls, (std::array<uint64_t, stall_causes>{}));
     EXPECT_EQ(result.packet_issues, (std::vector<uint64_t>{1, 1, 11, 11, 1, 1}));
-    EXPECT_EQ(result.packet_stalls, (std::vector<uint64_t>(6)));
+    EXPECT_EQ(result.packet_stalls, (std::vector<StallCycles>(6)));
 }
 
 TEST_F(Functional, CallsAndReturns) {

@@ -119,5 +119,32 @@ TEST_F(SimulateTool, Help) {
     EXPECT_THAT(outcome.output, HasSubstr("Example:\n"));
 }
 
+TEST_F(SimulateTool, BothModelsGiveTheSameCounters) {
+    write_program("a.in", "addi.s x2, x0, 9\nloop: mul.vv v1, v2, v3, m0\nblt.s x1, x2, loop, 1\nhalt.s\n");
+    const Outcome fast = run("a.in --json"), reference = run("a.in --json --model reference"), both = run("a.in --json --model both");
+    EXPECT_EQ(fast.status, 0) << fast.error;
+    EXPECT_EQ(reference.status, 0) << reference.error;
+    EXPECT_EQ(fast.output, reference.output);
+    EXPECT_EQ(both.output, fast.output) << both.error;
+    expect_failure("a.in --machine fsim --model reference", "machine 'fsim' has no timing, so it has no timing model to choose");
+}
+
+TEST_F(SimulateTool, RunsSeveralPrograms) {
+    write_program("a.in", "addi.s x1, x0, 5\nhalt.s\n");
+    write_program("b.in", "divi.s x1, x0, 0\n");
+    const Outcome two = run("a.in a.in --json");
+    ASSERT_EQ(two.status, 0) << two.error;
+    const auto list = nlohmann::json::parse(two.output);
+    ASSERT_EQ(list.size(), 2u);
+    EXPECT_EQ(list[0], list[1]);
+    EXPECT_EQ(list[0].at("counters").at("packets"), 2);
+    const Outcome refused = run("a.in b.in");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.output, HasSubstr("b.in (refused)"));
+    EXPECT_THAT(refused.error, HasSubstr("1 of 2 programs refused; b.in: packet 0x00000000 (line 1): division by zero (rule 50)"));
+    expect_failure("a.in b.in --dump-state s", "--dump-state writes the state of one program, but several are given");
+    expect_failure("a.in b.in --model both", "--model both compares the models on one program, but several are given");
+}
+
 }  // namespace
 }  // namespace atalla

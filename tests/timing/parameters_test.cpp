@@ -178,6 +178,7 @@ const std::vector<Case> &cases() {
 
         {"sa.L", 50, 4, "gemm.vv v1, v2, v0, m0\nvmov.vts x1, v1, 0\nhalt.s\n"},
         {"sa.credits", 1, 45, "gemm.vv v1, v2, v0, m0\ngemm.vv v3, v2, v0, m0\nhalt.s\n"},
+        {"sa.credit_return", 5, 5, "gemm.vv v1, v2, v0, m0\ngemm.vv v3, v2, v0, m0\nhalt.s\n", {{"sa.credits", 1}}},
         {"sa.dst_queue", 1, 46, "gemm.vv v1, v2, v0, m0\ngemm.vv v3, v2, v0, m0\nhalt.s\n"},
         // vs2 is waited for only if it is read.
         {"sa.psum_in", 1, 7, "add.vv v5, v2, v3, m0\ngemm.vv v1, v2, v5, m0\nhalt.s\n"},

@@ -1,6 +1,7 @@
 // Random programs for the timing model: legal packets in counted loops with forward branches, transfers and scalar memory.
 #pragma once
 
+#include <algorithm>
 #include <random>
 
 #include "isa/machine.h"
@@ -26,7 +27,7 @@ public:
 
 private:
     // Scalar registers 1 to 15 hold data, from 20 on the addresses that set_up() makes. Vectors and masks are all data.
-    static constexpr int zero_row = 20, pad_base = 24, memory_base = 32, control = 40, scalar_base = 48;
+    static constexpr int zero_row = 20, pad_base = 24, memory_base = 32, control = 40, scalar_base = 48, jump_register = 55;
 
     int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
     bool chance(int percent) { return pick(1, 100) <= percent; }
@@ -87,6 +88,13 @@ private:
         std::vector<int> skips;
         for (int place = first; place < last; place++) {
             // A packet ahead and in the loop: a taken branch does not leave it.
+            if (chance(2) && place + 3 < last) {
+                // Through a register: the two packets that load it and the jump.
+                load_constant(jump_register, static_cast<uint32_t>(place + 3) * static_cast<uint32_t>(packet_bytes));
+                append({operation(Opcode::jalr, scalar(), jump_register, 0, 0)});
+                place += 2;
+                continue;
+            }
             append_random(chance(8) ? (std::min(last, place + pick(1, 6)) - place) * static_cast<int>(packet_bytes) : 0);
         }
         Instruction back =
@@ -172,7 +180,7 @@ private:
         const bool store = chance(40);
         const int pad = pick(0, static_cast<int>(machine_.pad.count) - 1), kind = store ? 4 : 0;
         const int memory_kind = chance(care_) ? kind : 4 - kind;
-        return operation(store ? Opcode::scpad_st : Opcode::scpad_ld, number(pad_base + kind + pad),
+        return operation(store ? Opcode::scpad_st : Opcode::scpad_ld, number(chance(1) ? 0 : pad_base + kind + pad),
                          number(memory_base + memory_kind + pad), number(control + kind + pad));
     }
     Instruction random_scalar_access() {
@@ -180,47 +188,73 @@ private:
         return operation(ops[pick(0, 3)], scalar(), number(chance(95) ? scalar_base : memory_base + pick(0, 7)), 0,
                          pick(-2048, 2047));
     }
-    Instruction random_lane() {
-        const Opcode two[] = {Opcode::add_vv, Opcode::sub_vv, Opcode::mul_vv};
-        const Opcode with_scalar[] = {Opcode::add_vs, Opcode::mul_vs, Opcode::sub_vs};
-        const Opcode one[] = {Opcode::expi_vi, Opcode::rsum_vi, Opcode::rmin_vi, Opcode::rmax_vi};
-        Instruction lane;
-        switch (pick(0, 4)) {
-            case 0:
-            case 1:
-                lane = operation(two[pick(0, 2)], vector(), vector(), vector());
-                break;
-            case 2:
-                lane = operation(with_scalar[pick(0, 2)], vector(), vector(), scalar());
-                break;
-            case 3:
-                lane = operation(one[pick(0, 3)], vector(), vector(), 0, 64);
-                break;
-            default:
-                lane = chance(50) ? operation(Opcode::mgt_mvv, mask(), vector(), vector())
-                                  : operation(Opcode::mlt_mvs, mask(), vector(), scalar());
-        }
-        lane.mask = mask();
-        return lane;
-    }
-    Instruction random_scalar() {
-        const Opcode two[] = {Opcode::add_s,  Opcode::xor_s,  Opcode::mul_s, Opcode::sltu_s,
-                              Opcode::add_bf, Opcode::mul_bf, Opcode::slt_bf};
-        const Opcode one[] = {Opcode::rcp_bf, Opcode::sqrt_bf, Opcode::stbf_s};
-        switch (pick(0, 5)) {
-            case 0:
-            case 1:
-                return operation(two[pick(0, 6)], scalar(), scalar(), scalar());
-            case 2:
-                return operation(one[pick(0, 2)], scalar(), scalar());
-            case 3:
-                return operation(chance(30) ? Opcode::divi_s : Opcode::muli_s, scalar(), scalar(), 0, pick(1, 2000));
-            case 4:
-                return chance(50) ? operation(Opcode::mv_mts, scalar(), mask()) : operation(Opcode::mv_stm, mask(), scalar());
-            default:
-                return operation(Opcode::addi_s, scalar(), scalar(), 0, pick(-2048, 2047));
+    // Any instruction of these units, with random fields by its format. What often has no defined result comes rarely.
+    Instruction random_of(std::initializer_list<Unit> units) {
+        for (;;) {
+            const auto table = instruction_table();
+            const InstructionInfo &row = table[static_cast<size_t>(pick(0, static_cast<int>(table.size()) - 1))];
+            const bool wanted = std::find(units.begin(), units.end(), row.unit) != units.end() && !is_control(row.op);
+            const bool delicate = row.op == Opcode::div_s || row.op == Opcode::mod_s || row.op == Opcode::bfts_s;
+            if (wanted && (!delicate || chance(4))) {
+                return with_random_fields(row);
+            }
         }
     }
+    Instruction with_random_fields(const InstructionInfo &row) {
+        Instruction made;
+        made.op = row.op;
+        switch (row.format) {
+            case Format::R:
+                made = operation(row.op, scalar(), scalar(), row.variant == Variant::OneSource ? number(0) : scalar());
+                break;
+            case Format::I:
+                made = operation(row.op, scalar(), scalar(), 0, immediate(row.op));
+                break;
+            case Format::MI:
+                made = operation(row.op, scalar(), 0, 0, pick(-100000, 100000));
+                break;
+            case Format::VV:
+                made = operation(row.op, vector(), vector(), vector());
+                made.mask = mask();
+                break;
+            case Format::VS:
+                made = operation(row.op, vector(), vector(), scalar());
+                made.mask = mask();
+                break;
+            case Format::VI:
+                made = operation(row.op, vector(), vector(), 0, chance(50) ? 64 : pick(0, 63));
+                made.mask = mask();
+                break;
+            case Format::VMV:
+                made = operation(row.op, mask(), vector(), vector());
+                made.mask = mask();
+                break;
+            case Format::VMS:
+                made = operation(row.op, mask(), vector(), scalar());
+                made.mask = mask();
+                break;
+            case Format::VTS:
+                made = operation(row.op, scalar(), vector(), 0, pick(0, 31));
+                break;
+            case Format::MTS:
+                made = operation(row.op, scalar(), mask());
+                break;
+            case Format::STM:
+                made = operation(row.op, mask(), scalar());
+                break;
+            default:
+                break;
+        }
+        return made;
+    }
+    int32_t immediate(Opcode op) {
+        if (op == Opcode::divi_s || op == Opcode::modi_s) {
+            return pick(1, 2000);
+        }
+        return op == Opcode::slli_s || op == Opcode::srli_s || op == Opcode::srai_s ? pick(0, 31) : pick(-2048, 2047);
+    }
+    Instruction random_lane() { return random_of({Unit::Alu, Unit::Mul, Unit::Exp, Unit::Reduce}); }
+    Instruction random_scalar() { return random_of({Unit::Ex1, Unit::Ex2, Unit::Ex3, Unit::Ex4, Unit::MoveToScalar}); }
 
     std::mt19937 random_;
     const Machine &machine_;

@@ -132,7 +132,10 @@ TEST(Counters, DramIsBusyFromTheLaunchToTheLastCommand) {
 
 TEST(Counters, StallsAreChargedToThePacketThatWaits) {
     const RunResult result = run_text("mul.s x1, x2, x3\nadd.s x4, x1, x0\nnop.s\nhalt.s\n", one_fetch());
-    EXPECT_EQ(result.packet_stalls, (std::vector<uint64_t>{34, 4, 0, 0}));
+    std::vector<StallCycles> expected(4);
+    expected[0][static_cast<size_t>(Stall::Fetch)] = 34;
+    expected[1][static_cast<size_t>(Stall::Data)] = 4;
+    EXPECT_EQ(result.packet_stalls, expected);
 }
 
 }  // namespace

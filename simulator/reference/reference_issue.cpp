@@ -1,57 +1,12 @@
-// Fetch, issue and write-back (rules 1 to 24, 40 to 53).
-#include "tests/timing/reference.h"
+// Issue and write-back (rules 1 to 24, 40 to 53).
+#include "simulator/reference/reference.h"
 
-namespace atalla {
+#include <fmt/format.h>
 
-Reference::Reference(const Machine &machine, const Program &program, MachineState &state)
-    : m(machine),
-      program(program),
-      state(state),
-      dcache(static_cast<size_t>(m.dcache.bytes / (m.dcache.line * m.dcache.ways))),
-      banks(static_cast<size_t>(m.dram.banks)) {
-    for (Set &set : dcache) {
-        set.ways.resize(static_cast<size_t>(m.dcache.ways));
-        set.bits.assign(static_cast<size_t>(m.dcache.ways), false);
-    }
-}
-
-Reference::Outcome Reference::run(uint64_t step_limit) {
-    try {
-        for (now = 0; !halted || !quiet(); now++) {
-            arrivals();
-            write_back();
-            if (!halted) {
-                step_issue(step_limit);
-            }
-            for (int pad = 0; pad < 4; pad++) {
-                step_pad(pad);
-            }
-            step_bus();
-            step_dram();
-        }
-        out.stalls[static_cast<size_t>(Stall::Drain)] = static_cast<uint64_t>(last - halt_cycle);
-    } catch (const Refusal &refusal) {
-        out.rule = refusal.rule;
-    }
-    out.cycles = static_cast<int64_t>(out.packets);
-    for (const uint64_t stall : out.stalls) {
-        out.cycles += static_cast<int64_t>(stall);
-    }
-    return out;
-}
-
-bool Reference::quiet() const {
-    for (const auto &queue : results)
-        if (!queue.empty()) return false;
-    for (int pad = 0; pad < 4; pad++) {
-        if (!pads[pad].vlsu.empty() || !pads[pad].reads.empty() || !pads[pad].writes.empty()) return false;
-        if (engines[pad].busy && engines[pad].end > now) return false;
-    }
-    return !access_pending;
-}
+namespace atalla::reference {
 
 // Rules 11 to 15.
-void Reference::write_back() {
+void Model::write_back() {
     std::map<std::pair<RegisterClass, int64_t>, int64_t> writes;
     for (int unit = 0; unit < UNITS; unit++) {
         if (results[unit].empty() || results[unit].front().offer > now) continue;
@@ -76,7 +31,7 @@ void Reference::write_back() {
 }
 
 // Gates 4 to 7.
-void Reference::step_issue(uint64_t step_limit) {
+void Model::step_issue() {
     if (now < look_up_at) return stall(Stall::Branch);
     if (!looked_up) look_up();
     if (!bytes_there()) return stall(Stall::Fetch);
@@ -101,7 +56,13 @@ void Reference::step_issue(uint64_t step_limit) {
             if (info(i.op).unit == Unit::Sdma)
                 pads_of[slot] = static_cast<int8_t>(dma_tile<MachineModel::Hardware>(state, i).pad);
         }
-        if (check_packet(packet().packet, m, pads_of)) refuse("50", "");
+        if (const auto violation = check_packet(packet().packet, m, pads_of)) refuse("50", *violation);
+        for (const Instruction &i : packet().packet) {
+            if (info(i.op).unit != Unit::Sdma) continue;
+            const DmaTile tile = dma_tile<MachineModel::Hardware>(state, i);
+            if (tile.rows > m.sdma.max_rows || tile.columns > m.sdma.max_cols)
+                refuse("50", "a transfer moves more than sdma.max_rows x sdma.max_cols elements");
+        }
     }
     if (now < banks_open_at) return stall(Stall::Bank);
     bool unit = false, array = false, vlsu = false, sdma = false;
@@ -110,7 +71,7 @@ void Reference::step_issue(uint64_t step_limit) {
         if (u >= 0 && u != ARRAY && (now < accepts_from[u] || (lost_in.contains(u) && lost_in[u] == now))) unit = true;
         if (slot.op == Opcode::gemm_vv) {
             int credits = 0;
-            for (const Cycle row : rows_issued) credits += now < row + m.sa.L;
+            for (const Cycle row : rows_issued) credits += now < row + m.sa.L + m.sa.credit_return;
             array |= credits >= m.sa.credits || rows_not_written_back >= m.sa.dst_queue;
         }
         if (slot.op == Opcode::vreg_ld) vlsu |= pads[slot.aux].loads_not_written_back >= m.vlsu.load_queue;
@@ -124,17 +85,18 @@ void Reference::step_issue(uint64_t step_limit) {
     if (array) return stall(Stall::Array);
     if (vlsu) return stall(Stall::Vlsu);
     if (sdma) return stall(Stall::Sdma);
-    issue(step_limit);
+    issue();
 }
 
-void Reference::look_up() {
-    if (check_packet(packet().packet, m)) refuse("50", "");
+void Model::look_up() {
+    if (const auto violation = check_packet(packet().packet, m)) refuse("50", *violation);
     looked_up = true;
     const int64_t first = packet().address / m.icache.line, end = (packet().address + packet_bytes - 1) / m.icache.line;
     for (int64_t number = first; number <= end; number++) {
         Line &line = icache[number % (m.icache.bytes / m.icache.line)];
         if (line.number == number) continue;
         line.number = number;
+        out.counters.icache_misses++;
         line.usable.assign(static_cast<size_t>(m.icache.line / m.icache.sector), unknown);
         for (int64_t offset = 0; offset < m.icache.line; offset += m.icache.sector) {
             instruction_bus.requests.push_back(
@@ -143,7 +105,7 @@ void Reference::look_up() {
     }
 }
 
-bool Reference::bytes_there() {
+bool Model::bytes_there() {
     for (int64_t byte = packet().address; byte < packet().address + packet_bytes; byte++) {
         const Line &line = icache[byte / m.icache.line % (m.icache.bytes / m.icache.line)];
         if (line.usable[static_cast<size_t>(byte % m.icache.line / m.icache.sector)] > now) return false;
@@ -151,7 +113,7 @@ bool Reference::bytes_there() {
     return true;
 }
 
-Reference::Cycle Reference::bank_wait() const {
+Model::Cycle Model::bank_wait() const {
     std::map<std::pair<RegisterClass, int64_t>, Cycle> reads;
     for (const Instruction &slot : packet().packet) {
         const Operands named = operands(slot, m.sa.psum_in);
@@ -169,7 +131,7 @@ Reference::Cycle Reference::bank_wait() const {
     return most >= 2 ? most : 0;
 }
 
-int Reference::unit_of(const Instruction &slot) {
+int Model::unit_of(const Instruction &slot) {
     switch (info(slot.op).unit) {
         case Unit::Ex1:
             return EX1;
@@ -199,7 +161,7 @@ int Reference::unit_of(const Instruction &slot) {
 }
 
 // Latency and initiation interval (rule 10).
-std::pair<Reference::Cycle, Reference::Cycle> Reference::timing_of(const Instruction &slot) const {
+std::pair<Model::Cycle, Model::Cycle> Model::timing_of(const Instruction &slot) const {
     switch (info(slot.op).unit) {
         case Unit::Ex1:
             return {m.ex1.L, m.ex1.ii};
@@ -229,7 +191,7 @@ std::pair<Reference::Cycle, Reference::Cycle> Reference::timing_of(const Instruc
 }
 
 // Bytes of a transfer, one by one.
-std::set<uint64_t> Reference::bytes_of(const DmaTile &tile) {
+std::set<uint64_t> Model::bytes_of(const DmaTile &tile) {
     std::set<uint64_t> bytes;
     for (uint64_t row = 0; row < tile.rows; row++) {
         for (uint64_t byte = 0; byte < 2 * tile.columns; byte++) bytes.insert(tile.address + 2 * row * tile.pitch + byte);
@@ -238,7 +200,7 @@ std::set<uint64_t> Reference::bytes_of(const DmaTile &tile) {
 }
 
 // Rules 52 and 53.
-void Reference::check_hazards() {
+void Model::check_hazards() {
     std::vector<InFlight> in_flight;
     for (const Engine &engine : engines) {
         if (engine.busy && now <= engine.end) in_flight.push_back({engine.tile, engine.load});
@@ -251,14 +213,16 @@ void Reference::check_hazards() {
     for (const Instruction &slot : packet().packet) {
         if (slot.op == Opcode::lw_vi && m.sa.weight_buffers == 1) {
             for (const Cycle row : rows_issued)
-                if (now - row < m.sa.switch_spacing) refuse("52", "");
+                if (now - row < m.sa.switch_spacing)
+                    refuse("52", fmt::format("lw.vi issues {} cycles after a gemm.vv, less than {}", now - row, m.sa.switch_spacing));
         }
         if (info(slot.op).unit == Unit::Vlsu) {
             const uint32_t row = vreg_row(state, slot);
             for (const InFlight &transfer : in_flight) {
                 const bool same = transfer.tile.pad == slot.aux && row >= transfer.tile.pad_row &&
                                   row < transfer.tile.pad_row + transfer.tile.rows;
-                if (same && (slot.op == Opcode::vreg_st || transfer.load)) refuse("53", "");
+                if (same && (slot.op == Opcode::vreg_st || transfer.load))
+                    refuse("53", fmt::format("{} names row {} of pad {}, which belongs to a transfer", info(slot.op).mnemonic, row, slot.aux));
             }
         }
         if (info(slot.op).unit == Unit::Ex5) {
@@ -268,7 +232,9 @@ void Reference::check_hazards() {
                 if (!store && transfer.load) continue;
                 const std::set<uint64_t> used = bytes_of(transfer.tile);
                 for (uint32_t byte = 0; byte < bytes; byte++) {
-                    if (used.contains(scalar_address(slot) + byte)) refuse("53", "");
+                    if (used.contains(scalar_address(slot) + byte))
+                        refuse("53", fmt::format("{} touches memory at 0x{:08X}, which belongs to a transfer", info(slot.op).mnemonic,
+                                                 scalar_address(slot)));
                 }
             }
         }
@@ -278,12 +244,12 @@ void Reference::check_hazards() {
         for (size_t other = 0; other < in_flight.size(); other++) {
             if (one == other || (in_flight[one].load && in_flight[other].load)) continue;
             for (const uint64_t byte : bytes_of(in_flight[other].tile))
-                if (used.contains(byte)) refuse("53", "");
+                if (used.contains(byte)) refuse("53", fmt::format("two transfers touch memory at 0x{:08X}", byte));
         }
     }
 }
 
-void Reference::issue(uint64_t step_limit) {
+void Model::issue() {
     check_hazards();
     std::array<uint32_t, 4> addresses{};
     std::array<DmaTile, 4> tiles{};
@@ -295,7 +261,8 @@ void Reference::issue(uint64_t step_limit) {
     }
     const PacketOutcome outcome = execute_packet<MachineModel::Hardware>(state, decode_packet(packet()));
     for (size_t slot = 0; slot < 4; slot++) issue_slot(packet().packet[slot], addresses[slot], tiles[slot]);
-    out.packets++;
+    issues[at]++;
+    out.counters.packets++;
     if (outcome.halted) {
         halted = true;
         halt_cycle = now;
@@ -303,10 +270,10 @@ void Reference::issue(uint64_t step_limit) {
         return;
     }
     go_on(outcome);
-    if (out.packets == step_limit) refuse("step limit", "");
+    if (out.counters.packets == options.step_limit) refuse_step_limit(options.step_limit);
 }
 
-void Reference::issue_slot(const Instruction &slot, uint32_t address, const DmaTile &tile) {
+void Model::issue_slot(const Instruction &slot, uint32_t address, const DmaTile &tile) {
     const Operands named = operands(slot, m.sa.psum_in);
     for (const Register reg : named.writes()) {
         if (!is_constant(reg)) {
@@ -317,6 +284,9 @@ void Reference::issue_slot(const Instruction &slot, uint32_t address, const DmaT
     const int unit = unit_of(slot);
     if (slot.op == Opcode::gemm_vv) {
         rows_issued.push_back(now);
+        const Cycle longest = std::max(m.sa.L + m.sa.credit_return, m.sa.switch_spacing);
+        while (!rows_issued.empty() && now - rows_issued.front() >= longest) rows_issued.pop_front();
+        out.counters.array_rows++;
         rows_not_written_back++;
         results[ARRAY].push_back({now + 1 + m.sa.L, named.destination[0]});
     } else if (unit == EX5) {
@@ -329,14 +299,14 @@ void Reference::issue_slot(const Instruction &slot, uint32_t address, const DmaT
         const bool write = slot.op == Opcode::vreg_st;
         (write ? pads[slot.aux].stores_not_started : pads[slot.aux].loads_not_written_back)++;
         pads[slot.aux].vlsu.push_back(
-            {write, address, false, out.packets, now + m.vlsu.present, write ? Register{} : named.destination[0]});
+            {write, address, false, out.counters.packets, now + m.vlsu.present, write ? Register{} : named.destination[0], at});
     } else if (info(slot.op).unit == Unit::Sdma) {
         start_transfer(slot, tile);
     }
 }
 
 // Rules 2 and 40.
-void Reference::go_on(const PacketOutcome &outcome) {
+void Model::go_on(const PacketOutcome &outcome) {
     const int64_t pc = packet().address, next = pc + packet_bytes;
     look_up_at = now + 1;
     btb.resize(static_cast<size_t>(m.branch.btb));
@@ -344,13 +314,20 @@ void Reference::go_on(const PacketOutcome &outcome) {
         if (!is_control(slot.op)) continue;
         Btb &entry = btb[static_cast<size_t>(pc / 4 % m.branch.btb)];
         const bool use = entry.pc == pc && (!is_branch(slot.op) || entry.target <= pc);
-        if ((use ? entry.target : next) != outcome.next_pc) look_up_at = now + 1 + m.branch.penalty;
+        if ((use ? entry.target : next) != outcome.next_pc) {
+            look_up_at = now + 1 + m.branch.penalty;
+            out.counters.branch_mispredicts++;
+        }
         if (outcome.taken) entry = {pc, outcome.next_pc};
     }
     looked_up = registers_open = false;
-    for (at = 0; at < program.packets.size(); at++)
-        if (program.packets[at].address == outcome.next_pc) return;
-    refuse("50", "");
+    go_to(outcome.next_pc);
 }
 
-}  // namespace atalla
+void Model::go_to(int64_t address) {
+    state.pc = address;
+    if (!index_of.contains(address)) refuse_missing_packet(address);
+    at = index_of[address];
+}
+
+}  // namespace atalla::reference

@@ -1,10 +1,12 @@
 // Scalar memory, pads, transfers, bus and DRAM (rules 25 to 39, 51).
-#include "tests/timing/reference.h"
+#include "simulator/reference/reference.h"
 
-namespace atalla {
+#include <fmt/format.h>
+
+namespace atalla::reference {
 
 // DRAM data arrive.
-void Reference::arrivals() {
+void Model::arrivals() {
     const auto [first, end] = completing.equal_range(now);
     for (auto entry = first; entry != end; entry++) {
         const Beat &beat = entry->second;
@@ -29,23 +31,26 @@ void Reference::arrivals() {
             if (!engine.load && engine.to_launch.empty() && engine.arrived == engine.launched) end_transfer(engine, now);
         }
     }
+    outstanding -= static_cast<uint64_t>(std::distance(first, end));
+    if (outstanding == 0) busy_since_column = 0;
     completing.erase(first, end);
 }
 
-void Reference::end_transfer(Engine &engine, Cycle e) {
+void Model::end_transfer(Engine &engine, Cycle e) {
     engine.end = e;
     if (!is_constant(engine.base)) free_from[engine.base] = e + 1;
     last = std::max(last, e);
 }
 
-void Reference::start_transfer(const Instruction &slot, const DmaTile &tile) {
+void Model::start_transfer(const Instruction &slot, const DmaTile &tile) {
     Engine &engine = engines[tile.pad];
     engine = Engine{};
     engine.busy = true;
     engine.load = slot.op == Opcode::scpad_ld;
     engine.tile = tile;
     engine.base = {RegisterClass::Scalar, slot.d};
-    engine.order = out.packets;
+    engine.order = out.counters.packets;
+    engine.packet = at;
     engine.issued = now;
     if (slot.d != 0) held_by_transfer.insert(engine.base);
     for (uint32_t row = 0; row < tile.rows; row++) {
@@ -66,7 +71,7 @@ void Reference::start_transfer(const Instruction &slot, const DmaTile &tile) {
 }
 
 // Rules 13 and 39.
-void Reference::access(const Instruction &slot, uint32_t address, const Operands &named) {
+void Model::access(const Instruction &slot, uint32_t address, const Operands &named) {
     const bool store = slot.op == Opcode::sw_s || slot.op == Opcode::shw_s;
     if (!store) results[EX5].push_back({unknown, named.destination[0]});
     const int64_t number = address / m.dcache.line;
@@ -90,6 +95,7 @@ void Reference::access(const Instruction &slot, uint32_t address, const Operands
         access_least = line.dirty ? m.dcache.miss_dirty : m.dcache.miss_clean;
         access_reads_left = static_cast<int>(m.dcache.line / m.dcache.beat);
         accepts_from[EX5] = unknown;
+        out.counters.dcache_misses++;
         line = {number, false};
     }
     set.ways[static_cast<size_t>(way)].dirty |= store;
@@ -97,12 +103,12 @@ void Reference::access(const Instruction &slot, uint32_t address, const Operands
 }
 
 // Tree PLRU over ways low .. low+count-1; bit `node` false points left.
-int Reference::follow(const Set &set, int low, int count, size_t node) const {
+int Model::follow(const Set &set, int low, int count, size_t node) const {
     if (count == 1) return low;
     return set.bits[node] ? follow(set, low + count / 2, count / 2, 2 * node + 2) : follow(set, low, count / 2, 2 * node + 1);
 }
 
-void Reference::turn_away(Set &set, int low, int count, size_t node, int way) {
+void Model::turn_away(Set &set, int low, int count, size_t node, int way) {
     if (count == 1) return;
     const bool in_left = way < low + count / 2;
     set.bits[node] = in_left;
@@ -112,13 +118,13 @@ void Reference::turn_away(Set &set, int low, int count, size_t node, int way) {
         turn_away(set, low + count / 2, count / 2, 2 * node + 2, way);
 }
 
-void Reference::request_line(int64_t number, bool write) {
+void Model::request_line(int64_t number, bool write) {
     for (int64_t offset = 0; offset < m.dcache.line; offset += m.dcache.beat) {
         data_bus.requests.push_back({now + 1, {static_cast<uint32_t>(number * m.dcache.line + offset), write, 1, 0}});
     }
 }
 
-void Reference::finish_access(Cycle issued, Cycle latency, bool store) {
+void Model::finish_access(Cycle issued, Cycle latency, bool store) {
     accepts_from[EX5] = issued + latency + m.ex5.ii_after_L;
     if (store)
         last = std::max(last, issued + 1 + latency);
@@ -127,7 +133,7 @@ void Reference::finish_access(Cycle issued, Cycle latency, bool store) {
 }
 
 // Rules 27, 28, 51.
-void Reference::step_pad(int number) {
+void Model::step_pad(int number) {
     PadState &pad = pads[number];
     Engine &engine = engines[number];
     const auto queue = static_cast<size_t>(m.pad.queue);
@@ -135,7 +141,7 @@ void Reference::step_pad(int number) {
         int64_t accepted = 0;
         if (engine_presents(engine)) {
             const uint32_t row = engine.tile.pad_row + static_cast<uint32_t>(engine.accepted);
-            (engine.load ? pad.writes : pad.reads).push_back({engine.load, row, true, engine.order, now, {}});
+            (engine.load ? pad.writes : pad.reads).push_back({engine.load, row, true, engine.order, now, {}, engine.packet});
             engine.accepted++;
             engine.last_accept = now;
             accepted++;
@@ -147,12 +153,13 @@ void Reference::step_pad(int number) {
     }
     const bool read = !pad.reads.empty() && now - pad.last_read >= m.pad.read_ii;
     const bool write = !pad.writes.empty() && now - pad.last_write >= m.pad.write_ii;
-    if (read) check_order(pad, pad.reads.front());
-    if (write) check_order(pad, pad.writes.front());
+    if (read) check_order(number, pad.reads.front());
+    if (write) check_order(number, pad.writes.front());
     if (read) {
         const Request request = pad.reads.front();
         pad.reads.pop_front();
         pad.last_read = now;
+        out.counters.pad_reads[static_cast<size_t>(number)]++;
         if (request.dma)
             engine.held[static_cast<size_t>(engine.started++)] = now + m.pad.read_L + m.sdma.load_extra;
         else
@@ -162,6 +169,7 @@ void Reference::step_pad(int number) {
         const Request request = pad.writes.front();
         pad.writes.pop_front();
         pad.last_write = now;
+        out.counters.pad_writes[static_cast<size_t>(number)]++;
         last = std::max(last, now + m.pad.write_land);
         if (!request.dma)
             pad.stores_not_started--;
@@ -170,15 +178,20 @@ void Reference::step_pad(int number) {
     }
 }
 
-void Reference::check_order(const PadState &pad, const Request &starting) const {
+void Model::check_order(int number, const Request &starting) const {
+    const PadState &pad = pads[number];
     for (const auto *queue : {&pad.vlsu, &pad.reads, &pad.writes}) {
         for (const Request &other : *queue) {
-            if (other.write != starting.write && other.row == starting.row && other.order < starting.order) refuse("51", "");
+            if (other.write != starting.write && other.row == starting.row && other.order < starting.order)
+                throw PacketRefusal{starting.packet,
+                                    {"51", fmt::format("its {} of row {} of pad {} starts in cycle {}, while an older {} waits",
+                                                       starting.write ? "write" : "read", starting.row, number, now,
+                                                       other.write ? "write" : "read")}};
         }
     }
 }
 
-bool Reference::engine_presents(const Engine &engine) const {
+bool Model::engine_presents(const Engine &engine) const {
     if (!engine.busy || engine.accepted == static_cast<int>(engine.tile.rows) || now - engine.last_accept < m.sdma.row_ii)
         return false;
     if (engine.load) return engine.complete[static_cast<size_t>(engine.accepted)] < now;
@@ -189,20 +202,21 @@ bool Reference::engine_presents(const Engine &engine) const {
 }
 
 // Rule 34.
-void Reference::step_bus() {
+void Model::step_bus() {
     std::set<int> served;
     for (int64_t launches = 0; launches < m.bus.launches; launches++) {
         for (int offset = 1; offset <= 6; offset++) {
             const int master = (last_launched + offset) % 6;
             if (served.contains(master) || !may_launch(master)) continue;
             dram.push_back({take(master), next_age++});
+            outstanding++;
             served.insert(last_launched = master);
             break;
         }
     }
 }
 
-bool Reference::may_launch(int master) const {
+bool Model::may_launch(int master) const {
     if (master < 2) {
         const Bus &bus = master == 0 ? instruction_bus : data_bus;
         return !bus.requests.empty() && bus.requests.front().first <= now;
@@ -213,7 +227,7 @@ bool Reference::may_launch(int master) const {
     return engine.held[static_cast<size_t>(engine.to_launch.front().row)] <= now;
 }
 
-Reference::Beat Reference::take(int master) {
+Model::Beat Model::take(int master) {
     if (master < 2) {
         Bus &bus = master == 0 ? instruction_bus : data_bus;
         const Beat beat = bus.requests.front().second;
@@ -228,7 +242,8 @@ Reference::Beat Reference::take(int master) {
     return beat;
 }
 
-void Reference::step_dram() {
+void Model::step_dram() {
+    if (outstanding > 0) busy_since_column++;
     if (now >= m.dram.refresh_interval && now % m.dram.refresh_interval < m.dram.refresh) {
         for (Bank &bank : banks) bank = Bank{};
         return;
@@ -256,6 +271,9 @@ void Reference::step_dram() {
         if (last_in_group.contains(group) && now - last_in_group[group] < m.dram.cas_same_group) continue;
         if (!queued->beat.write && now - last_write_column < m.dram.write_turnaround) continue;
         completing.insert({now + m.dram.complete, queued->beat});
+        out.counters.dram_beats++;
+        out.counters.dram_busy += busy_since_column;
+        busy_since_column = 0;
         bank.served++;
         last_column = last_in_group[group] = now;
         if (queued->beat.write) last_write_column = now;
@@ -264,4 +282,4 @@ void Reference::step_dram() {
     }
 }
 
-}  // namespace atalla
+}  // namespace atalla::reference

@@ -1,6 +1,6 @@
-// The rules of section 17 once more, as literally as they can be written down: every cycle is visited, every queue is a list
-// that is searched, nothing is remembered that a rule does not mention. Slow, and shares nothing with the engine but the values
-// that packets compute.
+// The timing model written for reading: the rules of section 17 of the microarchitecture reference, one by one. Every cycle is
+// visited, every unit takes its turn, every queue is a list that is searched, and nothing is remembered that a rule does
+// not mention. Slow, and shares nothing with simulator/timing but the values that packets compute.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +17,22 @@
 
 namespace atalla {
 
-class Reference {
+// What run_timed() gives, by this model: the same cycles, counters and state. RunOptions::observer is not called.
+RunResult run_reference(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options = {});
+
+namespace reference {
+
+// A refusal of a packet that need not be the one that issues.
+struct PacketRefusal {
+    size_t packet;  // index in the program
+    Refusal refusal;
+};
+
+class Model {
 public:
-    Reference(const Machine &machine, const Program &program, MachineState &state);
+    Model(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options);
 
-    // Cycles, stalls and packets; `rule` is set if a packet was refused.
-    struct Outcome {
-        int64_t cycles = 0;
-        uint64_t packets = 0;
-        std::array<uint64_t, stall_causes> stalls{};
-        std::string rule;
-    };
-
-    Outcome run(uint64_t step_limit);
+    RunResult run();
 
 private:
     using Cycle = int64_t;
@@ -52,6 +55,7 @@ private:
         uint64_t order;
         Cycle present;
         Register destination;
+        size_t packet;
     };
     struct Engine {
         bool busy = false;
@@ -59,6 +63,7 @@ private:
         DmaTile tile{};
         Register base{};
         uint64_t order = 0;
+        size_t packet = 0;
         Cycle issued = 0, end = unknown;
         std::deque<Beat> to_launch;
         std::vector<int> beats_of_row, launched_of_row, arrived_of_row;
@@ -107,7 +112,11 @@ private:
     const Machine &m;
     const Program &program;
     MachineState &state;
-    Outcome out;
+    const RunOptions &options;
+    RunResult out;
+    std::vector<uint64_t> issues;
+    std::vector<StallCycles> stalls;
+    std::map<int64_t, size_t> index_of;  // by address
 
     Cycle now = 0, last = past, halt_cycle = 0;
     bool halted = false;
@@ -119,7 +128,7 @@ private:
     std::deque<Result> results[UNITS];
     Cycle accepts_from[UNITS] = {};
     std::map<int, Cycle> lost_in;
-    std::vector<Cycle> rows_issued;
+    std::deque<Cycle> rows_issued;  // those that may still matter
     int rows_not_written_back = 0;
 
     PadState pads[4];
@@ -140,6 +149,8 @@ private:
     uint64_t next_age = 0;
     Cycle last_column = past, last_write_column = past;
     std::map<int, Cycle> last_in_group;
+    uint64_t outstanding = 0;         // beats launched and not completed
+    uint64_t busy_since_column = 0;   // cycles since the last column command in which there were some
 
     size_t at = 0;
     Cycle look_up_at = 0;
@@ -147,11 +158,16 @@ private:
     Cycle banks_open_at = 0;
 
     // reference.cpp
+    void run_to_the_end();
     bool quiet() const;
+    void count();
+
+    // reference_issue.cpp
     void write_back();
     const PlacedPacket &packet() const { return program.packets[at]; }
-    void stall(Stall cause) { out.stalls[static_cast<size_t>(cause)]++; }
-    void step_issue(uint64_t step_limit);
+    void stall(Stall cause) { stalls[at][static_cast<size_t>(cause)]++; }
+    void go_to(int64_t address);
+    void step_issue();
     void look_up();
     bool bytes_there();
     Cycle bank_wait() const;
@@ -159,7 +175,7 @@ private:
     std::pair<Cycle, Cycle> timing_of(const Instruction &slot) const;
     static std::set<uint64_t> bytes_of(const DmaTile &tile);
     void check_hazards();
-    void issue(uint64_t step_limit);
+    void issue();
     void issue_slot(const Instruction &slot, uint32_t address, const DmaTile &tile);
     void go_on(const PacketOutcome &outcome);
 
@@ -174,7 +190,7 @@ private:
     void request_line(int64_t number, bool write);
     void finish_access(Cycle issued, Cycle latency, bool store);
     void step_pad(int number);
-    void check_order(const PadState &pad, const Request &starting) const;
+    void check_order(int number, const Request &starting) const;
     bool engine_presents(const Engine &engine) const;
     void step_bus();
     bool may_launch(int master) const;
@@ -184,4 +200,5 @@ private:
     void step_dram();
 };
 
+}  // namespace reference
 }  // namespace atalla
