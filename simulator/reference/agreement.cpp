@@ -120,27 +120,35 @@ std::string disagreement(const Machine &machine, const Program &program, const R
 
 Program shrink(Program program, const std::function<bool(const Program &)> &fails) {
     const auto keep_if_failing = [&](Program tried) {
-        const bool smaller = !tried.packets.empty() && fails(tried);
+        const bool smaller = !tried.packets.empty() && tried.packets != program.packets && fails(tried);
         if (smaller) program = std::move(tried);
         return smaller;
     };
-    // Halves, quarters, ... of the packets become nops, then go altogether.
-    for (const bool remove : {false, true}) {
+    // Halves, quarters, ... of the packets become nops or go altogether, as the change says.
+    const auto try_parts = [&](Program (*change)(Program, size_t, size_t)) {
+        bool changed = false;
         for (size_t length = std::max<size_t>(program.packets.size() / 2, 1); length > 0; length /= 2) {
             for (size_t first = 0; first < program.packets.size();) {
-                const size_t count = std::min(length, program.packets.size() - first);
-                const bool gone = keep_if_failing(remove ? without_packets(program, first, count) : with_nops(program, first, count));
-                first += gone && remove ? 0 : count;
+                const size_t packets = program.packets.size(), count = std::min(length, packets - first);
+                changed |= keep_if_failing(change(program, first, count));
+                first += program.packets.size() == packets ? count : 0;
             }
         }
-    }
-    for (size_t at = 0; at < program.packets.size(); at++) {
-        for (size_t slot = 0; slot < program.packets[at].packet.size(); slot++) {
-            if (program.packets[at].packet[slot].is_nop()) continue;
-            Program tried = program;
-            tried.packets[at].packet[slot] = {};
-            keep_if_failing(std::move(tried));
+        return changed;
+    };
+    const auto try_slots = [&] {
+        bool changed = false;
+        for (size_t at = 0; at < program.packets.size(); at++) {
+            for (size_t slot = 0; slot < program.packets[at].packet.size(); slot++) {
+                Program tried = program;
+                tried.packets[at].packet[slot] = {};
+                changed |= keep_if_failing(std::move(tried));
+            }
         }
+        return changed;
+    };
+    // What one pass leaves may let another go on.
+    while (try_parts(with_nops) | try_parts(without_packets) | try_slots()) {
     }
     return program;
 }

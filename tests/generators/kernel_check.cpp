@@ -29,6 +29,21 @@ TensorData random_patterns(const TensorSpec &tensor, std::mt19937 &random) {
     return data;
 }
 
+namespace {
+
+// The reference timing model runs every kernel of the tests too, unless it would take long.
+void expect_models_agree(const KernelDefinition &kernel, const codegen::CompiledKernel &compiled, const Machine &machine,
+                         const std::vector<TensorData> &inputs, const KernelRun &fast, const std::string &what) {
+    constexpr uint64_t most_cycles = 200'000;
+    if (!machine.timed() || fast.result.counters.cycles > most_cycles) return;
+    const KernelRun reference = run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference});
+    EXPECT_TRUE(reference.result.ok) << what << " in the reference model: " << reference.result.error;
+    EXPECT_EQ(reference.result.counters, fast.result.counters) << what << ": the timing models disagree";
+    EXPECT_EQ(reference.outputs, fast.outputs) << what << ": the timing models disagree";
+}
+
+}  // namespace
+
 std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machine &machine, bool optimize,
                                     const std::vector<TensorData> &inputs) {
     const std::string what = fmt::format("{} on {}, optimize {}", kernel.outputs[0].name, machine.name, optimize);
@@ -48,6 +63,7 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
             ADD_FAILURE() << what << " is refused by rule " << run.result.rule << ": " << run.result.error;
             return {};
         }
+        expect_models_agree(kernel, compiled, machine, inputs, run, what);
         return run.outputs;
     } catch (const Error &error) {
         ADD_FAILURE() << what << ": " << error.what();
