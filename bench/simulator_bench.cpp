@@ -1,5 +1,6 @@
 // Speed of the simulator: packets a second of the functional engine and cycles a second of the timing engine, on the
-// conformance kernels where they are beside the source tree, and on a matrix product of its own.
+// conformance kernels where they are beside the source tree, and on a matrix product of its own; how long the data of a
+// large product take to get in; and what a batch gains from more threads. Upstream's Python simulator stands beside it.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -9,10 +10,14 @@
 
 #include "isa/assembler.h"
 #include "isa/in_file.h"
+#include "simulator/batch.h"
 #include "simulator/simulator.h"
 
 namespace atalla {
 namespace {
+
+// Packets a second of upstream's functional simulator on one core of 2.5 GHz, as its authors measured.
+constexpr double upstream_packets = 18'000;
 
 // 32 weights, then rows of a pad through the array, lanes and back: the operations of a tiled kernel in their proportions.
 constexpr const char *matrix_product = R"(
@@ -67,6 +72,45 @@ void run(benchmark::State &state, const std::string &machine, const Program &pro
         cycles += result.counters.cycles;
     }
     state.counters["packets/s"] = benchmark::Counter(static_cast<double>(packets), benchmark::Counter::kIsRate);
+    state.counters["upstream_packets/s"] = upstream_packets;
+    state.counters["cycles/s"] = benchmark::Counter(static_cast<double>(cycles), benchmark::Counter::kIsRate);
+}
+
+// A machine, and the three tensors of 1024 x 1024 x 1024 in its memory: 6 MB.
+void start_up(benchmark::State &state, const std::string &machine) {
+    constexpr uint64_t tensor_bytes = 2 * 1024 * 1024;
+    const Machine described = find_machine(machine);
+    const Program program = assemble("halt.s\n");
+    const std::vector<uint8_t> tensor(tensor_bytes, 0x3F);
+    for (auto _ : state) {
+        Simulator simulator(described);
+        simulator.load(program);
+        for (uint64_t number = 0; number < 3; number++) {
+            simulator.write_memory(0x1000 + number * tensor_bytes, tensor);
+        }
+        benchmark::DoNotOptimize(simulator.run().ok);
+    }
+}
+
+// 32 runs of the matrix product on some threads; the time is that of the clock on the wall.
+void batch(benchmark::State &state) {
+    const Machine machine = find_machine("ax01");
+    const Program program = assemble(matrix_product);
+    const std::vector<BatchJob> jobs(32, {&machine, &program});
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(run_batch(jobs, {}, static_cast<int>(state.range(0))).size());
+    }
+    state.counters["programs/s"] = benchmark::Counter(static_cast<double>(jobs.size() * static_cast<size_t>(state.iterations())), benchmark::Counter::kIsRate);
+}
+
+// The reference timing model, for comparison.
+void reference_model(benchmark::State &state) {
+    Simulator simulator(find_machine("ax01"));
+    simulator.load(assemble("addi.s x2, x0, 999\nloop: mul.vv v1, v2, v3, 0\nadd.vv v4, v2, v3, 0\nblt.s x1, x2, loop, 1\nhalt.s\n"));
+    uint64_t cycles = 0;
+    for (auto _ : state) {
+        cycles += simulator.run({.model = TimingModel::Reference}).counters.cycles;
+    }
     state.counters["cycles/s"] = benchmark::Counter(static_cast<double>(cycles), benchmark::Counter::kIsRate);
 }
 
@@ -83,6 +127,13 @@ int main(int argc, char **argv) {
     for (const char *machine : {"fsim", "ax01"}) {
         atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
     }
+    for (const char *machine : {"fsim", "ax01"}) {
+        benchmark::RegisterBenchmark((std::string("start_up_1024_cubed/") + machine).c_str(),
+                                     [machine](benchmark::State &state) { atalla::start_up(state, machine); })
+            ->Unit(benchmark::kMillisecond);
+    }
+    benchmark::RegisterBenchmark("batch", atalla::batch)->Arg(1)->Arg(2)->UseRealTime()->MeasureProcessCPUTime();
+    benchmark::RegisterBenchmark("reference_model/ax01", atalla::reference_model);
     // The kernels are written for upstream's simulator: they do not keep the timing rules of hardware.
     for (const auto &[name, program] : atalla::kernels()) {
         atalla::add(name, "fsim", program);
