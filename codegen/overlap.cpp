@@ -647,16 +647,23 @@ private:
         start_store(channels, channels.slot, channels.leaving, issue);
         issue.push_back(value_op(channels.pending, {0, {}}));
         if (hot != nullptr && !has_loop(hot->body) && !has_loop(issue) && issue.size() <= most_side_operations) {
-            // Other transfers that go from inside this loop wait until this one has: one start an iteration.
+            // Other transfers that go from inside this loop wait until this one has: one start an iteration. Those that count the
+            // same groups share their condition.
+            std::map<int, Reg> conditions;
             for (Node &node : hot->body) {
                 if (!node.op || !node.op->side) continue;
-                const Reg left = node.op->src[0], go = kernel_.scalar("go"), idle = kernel_.scalar("idle");
-                out.push_back(value_op(idle, {-1, {}}, {channels.pending}));
-                out.push_back(binary(Opcode::and_s, go, left, idle));
+                const Reg left = node.op->src[0];
+                Reg &go = conditions[left.id];
+                if (!go.defined()) {
+                    const Reg idle = kernel_.scalar("idle");
+                    go = kernel_.scalar("go");
+                    out.push_back(value_op(idle, {-1, {}}, {channels.pending}));
+                    out.push_back(binary(Opcode::and_s, go, left, idle));
+                    issue.push_back(value_op(go, {0, {}}, {left}));
+                }
                 node.op->src[0] = go;
                 node.op->dst = go;
                 node.op->side->push_back(value_op(go, {0, {}}, {left}));
-                issue.push_back(value_op(go, {0, {}}, {left}));
             }
             hot->body.push_back(side(channels.pending, issue));
         } else {
