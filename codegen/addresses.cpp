@@ -12,12 +12,13 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Which pointer an access needs: what varies, in bytes, and which of two copies (for the register banks).
+// Which pointer an access needs: what varies, in bytes, which of two copies (for the register banks), and for what.
 struct PointerKey {
     int allocation = -1;
     std::map<int, int64_t> terms;   // atom -> bytes
     Reg slot;
     int copy = 0;
+    bool stores = false;            // reads and writes that move with a loop: where iterations overlap, they are at different rows
     auto operator<=>(const PointerKey &) const = default;
 };
 
@@ -132,18 +133,24 @@ private:
     // ---- pad accesses
 
     // Neighbouring accesses read different copies of base and offset, so that two of them fit a packet without a bank conflict.
-    void choose_copies(Body &body) {
+    void choose_copies(Body &body, int loop = -1) {
         for (Node &node : body) {
-            if (node.op && node.op->access) copy_of_[&*node.op] = spread_ ? static_cast<int>(next_copy_++ % 2) : 0;
-            if (node.loop) choose_copies(node.loop->body);
-            if (node.branch) choose_copies(node.branch->body);
+            if (node.op && node.op->access && spread_) {
+                copy_of_[&*node.op] = static_cast<int>(next_copy_++ % 2);
+                const auto &terms = node.op->access->row.terms;
+                const bool moves = std::any_of(terms.begin(), terms.end(), [&](const auto &term) { return depends_on(term.first, loop); });
+                if (moves && node.op->opcode == Opcode::vreg_st) moving_stores_.insert(&*node.op);
+            }
+            if (node.loop) choose_copies(node.loop->body, node.loop->id);
+            if (node.branch) choose_copies(node.branch->body, loop);
         }
     }
 
     PointerKey key_of(const Op &op) {
         const PadAccess &access = *op.access;
         const Allocation &allocation = kernel_.allocations[access.allocation];
-        PointerKey key{access.allocation, {}, access.slot, copy_of_.at(&op)};
+        const auto copy = copy_of_.find(&op);
+        PointerKey key{access.allocation, {}, access.slot, copy == copy_of_.end() ? 0 : copy->second, moving_stores_.count(&op) > 0};
         for (auto [atom, rows] : access.row.terms) {
             const std::optional<int64_t> step = allocation.step_in_pad(rows);
             if (!step) throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
@@ -195,6 +202,7 @@ private:
             const auto last = std::prev(base.terms.end());
             const auto [atom, bytes] = *last;
             base.terms.erase(last);
+            base.stores = false;
             const Reg rest = pointer(base, pointers, out);
             r = place_pointer(kernel_.scalar("p"), key.copy);
             out.push_back(make(Opcode::add_s, r, rest, multiply(scalar(kernel_.atoms[atom].expr, {}, out), bytes, out)));
@@ -261,7 +269,8 @@ private:
             // What the pointer is as far as this loop and those around it decide.
             PointerKey key = full, rest = full;
             bool linear = true;
-            std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); });
+            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = false;
+            rest.stores = false;
             int64_t bytes = 0;
             std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); });
             for (auto [atom, coefficient] : key.terms)
@@ -318,6 +327,7 @@ private:
     bool spread_;
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
+    std::set<const Op *> moving_stores_;
     std::map<Reg, int64_t> first_row_of_;   // rows that a pointer is already ahead by
     int64_t first_row(Reg pointer) const {
         const auto it = first_row_of_.find(pointer);

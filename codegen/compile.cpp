@@ -61,7 +61,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     dump("match", [&] { return to_string(kernel); });
     if (options.optimize) coalesce(kernel);
     dump("coalesce", [&] { return to_string(kernel); });
-    place(kernel, options.pads);
+    place(kernel, options.layouts);
     dump("place", [&] { return to_string(kernel); });
     overlap(kernel, options.optimize);
     dump("overlap", [&] { return to_string(kernel); });

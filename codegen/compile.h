@@ -13,9 +13,15 @@
 
 namespace atalla::codegen {
 
+// How the rows of an allocation lie in the pads; 0: as the generator finds best.
+struct PadLayout {
+    int pads = 0;        // most pads that the rows go round
+    int64_t block = 0;   // rows that stay in one pad before the next pad's turn
+};
+
 struct CompileOptions {
     bool optimize = true;          // off: one operation a packet, every copy waited for: the reference
-    std::map<std::string, int> pads;   // most pads that an allocation's rows go round, by Func name
+    std::map<std::string, PadLayout> layouts;   // by Func name
     std::string dump_after;        // name of a pass, or "all"
     std::function<void(const std::string &pass, const std::string &text)> dump;
     uint32_t parameter_block = 0x3C;   // byte address of the tensors' addresses, one word each, in argument order

@@ -10,8 +10,10 @@ namespace {
 
 // A pad write waits behind those queued before it; the distance that is safe for a read of the same row, and the other way round.
 constexpr int store_to_load = 24, load_to_store = 24;
-// A usual transfer of a few rows; the hardware waits for longer ones.
+// A usual transfer of a few rows; the hardware waits for longer ones. Iterations of fewer operations cannot keep transfers
+// so far apart.
 constexpr int transfer_cycles = 64;
+constexpr size_t operations_between_transfers = 2 * transfer_cycles;
 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
@@ -23,7 +25,8 @@ bool may_alias(const PadAccess &a, const PadAccess &b) {
 
 class Builder {
 public:
-    Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop) : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop) {}
+    Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop)
+        : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop), apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
 
     std::vector<Edge> run() {
         for (int iteration = 0; iteration < (loop_ >= 0 ? 2 : 1); iteration++)
@@ -97,11 +100,13 @@ private:
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
                 if (!store && !other_store) continue;
-                if (!may_alias(*other, *op.access)) continue;
-                // A row that moves with this loop is another one in the next iteration.
-                if (iteration != site.iteration && moves(*op.access)) continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
-                edge(site, i, iteration, latency, machine_.timed() && store != other_store);
+                const bool hard = machine_.timed() && store != other_store;
+                if (iteration != site.iteration) {
+                    if (const int distance = iterations_between(*other, *op.access); distance > 0) edges_.push_back({site.op, i, latency, distance, hard});
+                } else if (may_alias(*other, *op.access)) {
+                    edge(site, i, iteration, latency, hard);
+                }
             }
             accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
             if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
@@ -110,9 +115,9 @@ private:
             // The transfers it may start share the engines with the others: best in the middle between them.
             for (const Op &inner : *op.side) {
                 if (!is_transfer(inner)) continue;
-                if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, transfer_cycles);
+                if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, apart_);
                 const auto before = side_engine_.find(inner.pad);
-                if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0]) edge(before->second, i, iteration, transfer_cycles);
+                if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0]) edge(before->second, i, iteration, apart_);
                 side_engine_[inner.pad] = {i, iteration};
             }
             return;
@@ -134,7 +139,7 @@ private:
                 if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
             if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
                 edge(last->second, i, iteration, 1);
-            if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, transfer_cycles);
+            if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
             engine_[op.pad] = {i, iteration};
         } else {
             // Accesses wait for the last of several barriers, and so for all.
@@ -143,14 +148,27 @@ private:
         }
     }
 
-    bool moves(const PadAccess &access) const {
-        return std::any_of(access.row.terms.begin(), access.row.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop_; });
+    // After how many iterations of this loop (at least one) `later` touches the row of `earlier`; 0: never. What is not a
+    // plain step a loop may be the same row in the next iteration.
+    int iterations_between(const PadAccess &earlier, const PadAccess &later) const {
+        if (earlier.allocation != later.allocation) return 0;
+        if (earlier.slot != later.slot || earlier.row.terms != later.row.terms) return 1;
+        int64_t step = 0;
+        for (auto [atom, rows] : later.row.terms) {
+            if (kernel_.atoms[atom].loop != loop_) continue;
+            if (!kernel_.atoms[atom].is_loop) return 1;
+            step += rows;
+        }
+        const int64_t apart = earlier.row.constant - later.row.constant;
+        if (step == 0) return apart == 0 ? 1 : 0;
+        return apart % step == 0 && apart / step >= 1 ? static_cast<int>(apart / step) : 0;
     }
 
     const Kernel &kernel_;
     const Machine &machine_;
     const std::vector<Op> &ops_;
     int loop_;   // the loop that the block is the body of, -1: none
+    int apart_;  // cycles between transfers of a pad
     std::vector<Edge> edges_;
     std::unordered_map<int32_t, Site> writer_;
     std::unordered_map<int32_t, std::vector<Site>> readers_;

@@ -14,22 +14,29 @@ class ModuloScheduler {
 public:
     explicit ModuloScheduler(const Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
 
-    std::optional<ModuloSchedule> run(ScheduleGraph &graph) {
-        const std::vector<bool> deferrable = find_deferrable(graph.ops);
+    std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop) {
         const int least = resource_bound(kernel_, graph.ops), most = least + std::max(64, least);
-        for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8) {
-            if (!fits(graph, deferrable, interval)) continue;
-            ModuloSchedule schedule{interval, {}};
-            for (size_t i = 0; i < graph.ops.size(); i++) {
-                if (graph.cycle[i] < interval) continue;
-                schedule.deferred.push_back({graph.ops[i], graph.cycle[i]});
-                graph.cycle[i] -= interval;
+        std::optional<ModuloSchedule> result;
+        std::vector<int> window(graph.ops.size(), 1);
+        const std::vector<bool> deferrable = find_deferrable(graph.ops);
+        for (size_t i = 0; i < window.size(); i++) window[i] += deferrable[i];
+        ScheduleGraph one_stage = graph;
+        if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) result = deferring_schedule(one_stage, interval);
+
+        const std::vector<int> stages = stages_allowed(graph, loop);
+        const int allowed = stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end());
+        if (allowed > 1) {
+            // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included.
+            const int64_t now = result ? result->interval : 2 * most;
+            const int gain_below = static_cast<int>(now * loop.extent / (loop.extent + allowed - 1));
+            ScheduleGraph overlapped = graph;
+            if (const int interval = least_interval(overlapped, stages, least, std::min(most, gain_below - 1), true); interval > 0) {
+                graph = std::move(overlapped);
+                return overlapping_schedule(graph, interval);
             }
-            std::stable_sort(schedule.deferred.begin(), schedule.deferred.end(), [](const auto &a, const auto &b) { return a.cycle < b.cycle; });
-            if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
-            return schedule;
         }
-        return std::nullopt;
+        if (result) graph = std::move(one_stage);
+        return result;
     }
 
 private:
@@ -50,40 +57,75 @@ private:
         return result;
     }
 
-    bool fits(ScheduleGraph &graph, const std::vector<bool> &deferrable, int interval) {
-        const size_t n = graph.ops.size();
+    // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
+    int least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping) {
+        order_operations(graph, overlapping);
+        for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8)
+            if (fits(graph, window, interval)) return interval;
+        return 0;
+    }
+
+    ModuloSchedule deferring_schedule(ScheduleGraph &graph, int interval) {
+        ModuloSchedule schedule;
+        schedule.interval = interval;
+        for (size_t i = 0; i < graph.ops.size(); i++) {
+            if (graph.cycle[i] < interval) continue;
+            schedule.deferred.push_back({graph.ops[i], graph.cycle[i]});
+            graph.cycle[i] -= interval;
+        }
+        std::stable_sort(schedule.deferred.begin(), schedule.deferred.end(), [](const auto &a, const auto &b) { return a.cycle < b.cycle; });
+        if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+        return schedule;
+    }
+
+    // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
+    // all of them, and weights hold for one iteration.
+    static std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) {
+        const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
+        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides : most_stages, loop.extent);
+        std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
+        for (size_t i = 0; i < graph.ops.size(); i++) {
+            const Op &op = graph.ops[i];
+            const std::vector<Reg> reads = reads_of(op);
+            if (op.opcode == Opcode::lw_vi || std::find(reads.begin(), reads.end(), loop.index) != reads.end()) return {};
+            if (op.side) stages[i] = 1;
+        }
+        return stages;
+    }
+
+    ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval) {
+        ModuloSchedule schedule;
+        schedule.interval = interval;
+        std::vector<int> stage(graph.ops.size());
+        for (size_t i = 0; i < graph.ops.size(); i++) {
+            stage[i] = graph.cycle[i] / interval;
+            schedule.stages = std::max(schedule.stages, stage[i] + 1);
+        }
+        const int under_way = schedule.stages - 1;
+        for (int iteration = 0; iteration < under_way; iteration++)
+            for (size_t i = 0; i < graph.ops.size(); i++) {
+                if (graph.ops[i].side) continue;
+                (iteration + stage[i] < under_way ? schedule.prologue : schedule.epilogue).push_back(graph.ops[i]);
+            }
+        for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
+        for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
+        if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+        return schedule;
+    }
+
+    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval) {
         std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
         ResourceTable table(kernel_, interval);
         table.reserve_loop_end();
         // A unit that has no cycle to spare gets its cycles first.
         if (const Unit unit = full_unit(graph, interval); unit != Unit::None) table.reserve_unit(unit, 0);
-        std::vector<int> order(n);
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
-        for (int i : order) {
-            const bool may_defer = deferrable[i];
-            int first = 0, last = (may_defer ? 2 * interval : interval) - 1;
-            for (int e : graph.in[i]) {
-                const Edge &edge = graph.edges[e];
-                if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(edge) - edge.distance * interval);
-                if (edge.from == i && edge.latency > edge.distance * interval) return false;
-            }
-            for (int e : graph.out[i]) {
-                const Edge &edge = graph.edges[e];
-                if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval);
-            }
-            last = std::min(last, first + interval - 1);
-            int cycle = first;
-            if (!is_marker(graph.ops[i])) {
-                while (cycle <= last && !table.fits(graph.ops[i], cycle)) cycle++;
-                if (cycle > last) return false;
-                table.take(graph.ops[i], cycle);
-            } else if (cycle > last) {
-                return false;
-            }
-            graph.cycle[i] = cycle;
+        wanted_ = spread_sides(graph, interval);
+        for (std::vector<int> &chain : chains_) {
+            int start = 0;
+            while (!place(graph, table, chain, window, interval, start))
+                if (!overlapping_ || ++start >= interval) return false;
+            shorten_lifetimes(graph, table, chain, window, interval);
         }
-        shorten_lifetimes(graph, table, order, interval);
         return enough_masks(graph, interval);
     }
 
@@ -104,11 +146,96 @@ private:
         std::vector<int> live(interval, 0);
         int throughout = 0;
         for (const auto &[r, life] : lives) {
-            if (!made.count(r)) throughout++;
+            // One that lives from an iteration into the next has its register all the time.
+            if (!made.count(r) || life.first / interval != life.second / interval) throughout++;
             else
                 for (int cycle = life.first; cycle < life.second; cycle++) live[cycle % interval]++;
         }
         return throughout + *std::max_element(live.begin(), live.end()) <= static_cast<int>(machine_.regs.mask) - 1;
+    }
+
+    // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration.
+    static std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) {
+        std::vector<int> wanted(graph.ops.size(), 0);
+        const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
+        int at = 0;
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (graph.ops[i].side) wanted[i] = interval * at++ / static_cast<int>(sides);
+        return wanted;
+    }
+
+    // Gives every operation of a chain a cycle, none before `start`, or leaves all of them without.
+    bool place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
+        for (size_t c = 0; c < chain.size(); c++) {
+            if (place(graph, table, chain[c], window[chain[c]], interval, start)) continue;
+            while (c-- > 0) {
+                if (!is_marker(graph.ops[chain[c]])) table.release(graph.ops[chain[c]], graph.cycle[chain[c]]);
+                graph.cycle[chain[c]] = -1;
+            }
+            return false;
+        }
+        return true;
+    }
+
+    bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
+        int first = std::max(start, wanted_[i]), last = window * interval - 1;
+        // What waits for nothing starts when the longest way to the end asks for it: until then its value would fill a register.
+        if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
+        for (int e : graph.in[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(edge) - edge.distance * interval);
+            if (edge.from == i && edge.latency > edge.distance * interval) return false;
+        }
+        for (int e : graph.out[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval);
+        }
+        last = std::min(last, first + interval - 1);
+        int cycle = first;
+        if (!is_marker(graph.ops[i])) {
+            while (cycle <= last && !table.fits(graph.ops[i], cycle)) cycle++;
+            if (cycle > last) return false;
+            table.take(graph.ops[i], cycle);
+        } else if (cycle > last) {
+            return false;
+        }
+        graph.cycle[i] = cycle;
+        return true;
+    }
+
+    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop (chains that
+    // only pointers and branches connect) are placed one after the other, each at its own pace.
+    void order_operations(const ScheduleGraph &graph, bool overlapping) {
+        overlapping_ = overlapping;
+        longest_ = graph.height.empty() ? 0 : *std::max_element(graph.height.begin(), graph.height.end());
+        const size_t n = graph.ops.size();
+        std::vector<int> chain_of(n);
+        std::iota(chain_of.begin(), chain_of.end(), 0);
+        const int rest = static_cast<int>(n);   // the chain of what connects others
+        if (!overlapping) std::fill(chain_of.begin(), chain_of.end(), rest);
+        for (size_t i = 0; i < n && overlapping; i++) {
+            const Op &op = graph.ops[i];
+            const std::vector<Reg> reads = reads_of(op);
+            const bool counts = op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Scalar && std::find(reads.begin(), reads.end(), op.dst) != reads.end();
+            if (counts || op.side || is_marker(op) || info(op.opcode).unit == Unit::Sdma) chain_of[i] = rest;
+        }
+        // Operations before others of their chain: one pass over the edges, which go forward, and back until nothing changes.
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (const Edge &edge : graph.edges) {
+                int &from = chain_of[edge.from], &to = chain_of[edge.to];
+                if (edge.distance > 0 || from == rest || to == rest || from == to) continue;
+                from = to = std::min(from, to);
+                changed = true;
+            }
+        }
+        std::map<int, std::vector<int>> chains;
+        for (size_t i = 0; i < n; i++) chains[chain_of[i]].push_back(static_cast<int>(i));
+        chains_.clear();
+        for (auto &[first, chain] : chains) {
+            std::stable_sort(chain.begin(), chain.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
+            chains_.push_back(std::move(chain));
+        }
     }
 
     // The lane unit that the loop keeps busy in every cycle, if one does.
@@ -172,7 +299,7 @@ private:
 
     // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
     // fewer registers.
-    void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, int interval) {
+    void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval) {
         constexpr int load_margin = 4;   // a load may find its pad busy
         for (size_t o = order.size(); o-- > 0;) {
             const int i = order[o];
@@ -180,7 +307,7 @@ private:
             // Scalar steps too: one that touches a transfer's register would wait for the transfer.
             const Unit unit = info(op.opcode).unit;
             if (op.opcode != Opcode::gemm_vv && op.opcode != Opcode::vreg_ld && (unit != Unit::Ex1 || op.side)) continue;
-            int last = interval - 1;
+            int last = window[i] * interval - 1;
             for (int e : graph.out[i]) {
                 const Edge &edge = graph.edges[e];
                 if (edge.to != i) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval - (op.opcode == Opcode::vreg_ld ? load_margin : 0));
@@ -197,10 +324,16 @@ private:
 
     const Kernel &kernel_;
     const Machine &machine_;
+    std::vector<std::vector<int>> chains_;   // operations in the order of placing
+    std::vector<int> wanted_;                // the earliest cycle that suits an operation
+    bool overlapping_ = false;               // may an operation be in another stage than the first?
+    int longest_ = 0;                        // greatest height
 };
 
 }  // namespace
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph) { return ModuloScheduler(kernel).run(graph); }
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
+    return ModuloScheduler(kernel).run(graph, loop);
+}
 
 }  // namespace atalla::codegen

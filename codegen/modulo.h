@@ -1,4 +1,4 @@
-// Modulo scheduling of an innermost loop's block, without unrolling: no value lives longer than the interval.
+// Modulo scheduling of an innermost loop's block, without renaming: no value lives longer than the interval.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,11 @@
 #include "codegen/schedule_graph.h"
 
 namespace atalla::codegen {
+
+// Iterations of a loop that may be under way at a time: more would cost more code before and after it than they gain.
+constexpr int most_stages = 3;
+// Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them.
+constexpr int most_stages_with_sides = 2;
 
 // x = x + y, where x is used for nothing else in the loop and y only here: it may run an iteration late, with y = -0 standing
 // in for the iteration before the first.
@@ -18,10 +23,14 @@ struct DeferredSum {
 struct ModuloSchedule {
     int interval = 0;                      // cycles from an iteration to the next
     std::vector<DeferredSum> deferred;     // in order; their cycles in the graph are those of the next iteration
+    // Iterations under way at a time. Above 1 the loop runs `stages - 1` times less, and the first iterations begin before it
+    // and the last ones end behind it with these operations, in an order that straight-line code may have.
+    int stages = 1;
+    std::vector<Op> prologue, epilogue;
 };
 
 // Gives every operation of the graph a cycle below the interval; nothing if no interval up to about twice the resource bound
-// fits.
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph);
+// fits. `loop` is the loop of which the graph is the body.
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop);
 
 }  // namespace atalla::codegen

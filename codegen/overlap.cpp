@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/modulo.h"
 #include "codegen/passes.h"
 #include "isa/error.h"
 
@@ -354,12 +355,20 @@ private:
         return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
     }
 
+    // How many operations all its iterations run.
+    static int64_t operations(const Loop &loop) {
+        int64_t count = 0;
+        for (const Node &node : loop.body) count += node.op ? 1 : node.loop ? operations(*node.loop) : 0;
+        return count * loop.extent;
+    }
+
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
         chain_.push_back(loop.id);
         // Ring copies of this loop are taken out of its body; the rest is rewritten in place.
         std::vector<const Copy *> loads, stores, residents;
         Body rest;
-        size_t last_loop = 0, store_at = 0;
+        size_t longest_loop = 0, store_at = 0;
+        int64_t most_operations = 0;
         for (Node &node : loop.body) {
             if (node.copy && stays(*node.copy, loop.id)) {
                 kept_.push_back(std::move(node.copy));
@@ -377,7 +386,10 @@ private:
                 }
                 continue;
             }
-            if (node.loop) last_loop = rest.size();
+            if (node.loop && operations(*node.loop) >= most_operations) {
+                longest_loop = rest.size();
+                most_operations = operations(*node.loop);
+            }
             rest.push_back(std::move(node));
         }
         if (loads.empty() && stores.empty() && residents.empty()) {
@@ -390,7 +402,7 @@ private:
         use_slots(rest);
 
         // head | hot loop | tail, where the tail makes the result
-        const size_t hot_at = hot ? last_loop : rest.size();
+        const size_t hot_at = hot ? longest_loop : rest.size();
         Body head, tail, hot_body;
         for (size_t i = 0; i < rest.size(); i++) (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
         // A result that is made in parts must be in one slot.
@@ -534,7 +546,7 @@ private:
             Body event;
             issue_step(c, event);
             event.push_back(value_op(left, {-1, {}}, {left}));
-            const int64_t iterations = std::max<int64_t>(hot->extent - 1, 1), events = (c.run.count + iterations - 1) / iterations;
+            const int64_t iterations = std::max<int64_t>(hot->extent - most_stages_with_sides, 1), events = (c.run.count + iterations - 1) / iterations;
             constexpr int64_t most_events = 4;
             if (event.size() <= most_side_operations && events <= most_events) {
                 for (int64_t e = 0; e < events; e++) hot->body.push_back(side(left, event));
@@ -584,7 +596,7 @@ private:
         issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
         if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) &&
-            hot.extent * (hot.body[at_node].loop->extent - 1) >= c.run.count &&   // one iteration is for a result
+            hot.extent * (hot.body[at_node].loop->extent - most_stages_with_sides) >= c.run.count &&   // one iteration is for a result
             one.size() <= most_side_operations) {
             hot.body[at_node].loop->body.push_back(side(left, one));
             return;

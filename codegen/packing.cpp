@@ -155,27 +155,52 @@ private:
 
     void pipeline(size_t b) {
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
-        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph);
+        const LoopInfo &loop = kernel_.loops[loop_of(b)];
+        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop);
         if (!schedule) return;   // left to list scheduling
         defer(b, schedule->deferred);
+        if (schedule->stages > 1) {
+            std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
+            before.insert(before.end(), schedule->prologue.begin(), schedule->prologue.end());
+            after.insert(after.begin(), schedule->epilogue.begin(), schedule->epilogue.end());
+            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages));
+        }
         blocks_[b].packets = delays_.packets(graph);
     }
 
-    // -0, which changes no sum, in place of what the iteration before the first would have made: 0 * -1 on the multiplier and,
-    // from the first of them, -0 - 0 on the adder.
+    // A constant that the entry block makes, as it does those that were known when the blocks were made.
+    Reg loaded_constant(int32_t value) {
+        const Reg reg = kernel_.constant(value);
+        std::vector<Op> &entry = blocks_.front().ops;
+        if (reg == zero_scalar || std::any_of(entry.begin(), entry.end(), [&](const Op &op) { return op.dst == reg; })) return reg;
+        Op op;
+        op.opcode = Opcode::addi_s;
+        op.dst = reg;
+        op.src = {zero_scalar};
+        op.imm = value;
+        entry.insert(entry.begin(), op);
+        return reg;
+    }
+
+    // -0, which changes no sum, in place of what the iteration before the first would have made: first 0 * -1,
+    // and from it -0 * 0 on the multiplier or -0 - 0 on the adder, whichever has less to do: the sums themselves mostly run in the same block.
     void defer(size_t b, const std::vector<DeferredSum> &deferred) {
         if (deferred.empty()) return;
         std::vector<Op> sums, neutral;
+        std::map<Unit, size_t> work = {{Unit::Alu, deferred.size()}};
+        for (const Op &op : blocks_[b - 1].ops) work[info(op.opcode).unit]++;
         for (const DeferredSum &sum : deferred) {
             sums.push_back(sum.op);
             Op reset;
             reset.opcode = Opcode::mul_vs;
             reset.dst = sum.op.src[0] == sum.op.dst ? sum.op.src[1] : sum.op.src[0];
             reset.src = {zero_vector, kernel_.constant(static_cast<int32_t>(0xBF800000))};
-            if (neutral.size() % 2 == 1) {
-                reset.opcode = Opcode::sub_vv;
+            if (!neutral.empty()) {
+                // No scalar operand: those ports are scarce where results are stored.
+                reset.opcode = work[Unit::Alu] < work[Unit::Mul] ? Opcode::sub_vv : Opcode::mul_vv;
                 reset.src = {neutral[0].dst, zero_vector};
             }
+            work[info(reset.opcode).unit]++;
             reset.source = sum.op.source;
             neutral.push_back(reset);
         }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/blocks.h"
+#include "codegen/compile.h"
 #include "codegen/kernel_ir.h"
 
 namespace atalla::codegen {
@@ -15,8 +16,8 @@ namespace atalla::codegen {
 void coalesce(Kernel &kernel);
 
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
-// DMA tiles. `wanted` may fix the number of pads of an allocation by its name. Error if the pads are too small.
-void place(Kernel &kernel, const std::map<std::string, int> &wanted);
+// DMA tiles. `wanted` may fix the layout of an allocation by its name. Error if the pads are too small.
+void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted);
 
 // Turns copies into transfers and waits. With `ahead`, transfers of ring-buffered allocations are issued while the
 // iteration before computes, and results leave while the iteration after does.

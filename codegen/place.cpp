@@ -64,8 +64,8 @@ bool fits(const Kernel &kernel, const LinearForm &row, bool copy, const Layout &
     return floor_div(lowest, layout.block) == floor_div(highest, layout.block) || layout.interleave == 1;
 }
 
-// The layout that spreads an allocation over the most pads, up to `pads`; small blocks first.
-Layout widest_layout(Kernel &kernel, int allocation, int pads) {
+// The layout that spreads an allocation over the most pads, up to `pads`; small blocks first, or the wanted one alone.
+Layout widest_layout(Kernel &kernel, int allocation, int pads, int64_t wanted_block) {
     std::vector<std::pair<const LinearForm *, bool>> rows;   // and whether a copy's
     std::set<int64_t> blocks = {1};
     for_each_node(kernel.body, [&](Node &node) {
@@ -78,6 +78,7 @@ Layout widest_layout(Kernel &kernel, int allocation, int pads) {
         }
         if (row != nullptr) rows.push_back({row, node.copy != nullptr});
     });
+    if (wanted_block > 0) blocks = {wanted_block};
     for (int interleave = pads; interleave > 1; interleave /= 2)
         for (int64_t block : blocks) {
             const Layout layout{interleave, block};
@@ -129,9 +130,18 @@ void append_tiles(const Box &box, const Allocation &allocation, const Machine &m
     for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++) enumerate(0, chunk, box.row, box.mem);
 }
 
+// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory.
+void take_turns(std::vector<Tile> &tiles) {
+    std::map<int, int> count;
+    std::vector<std::pair<int, Tile>> turns;
+    for (const Tile &tile : tiles) turns.push_back({count[tile.pad]++, tile});
+    std::stable_sort(turns.begin(), turns.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
+}
+
 }  // namespace
 
-void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
+void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
     const Machine &machine = *kernel.machine;
     const int pads = static_cast<int>(machine.pad.count);
     widen_fills(kernel);
@@ -139,12 +149,16 @@ void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
     for (size_t i = 0; i < kernel.allocations.size(); i++) {
         Allocation &allocation = kernel.allocations[i];
         int limit = pads;
-        if (const auto it = wanted.find(allocation.name); it != wanted.end()) limit = std::clamp(it->second, 1, pads);
+        int64_t block = 0;
+        if (const auto it = wanted.find(allocation.name); it != wanted.end()) {
+            if (it->second.pads > 0) limit = std::min(it->second.pads, pads);
+            block = it->second.block;
+        }
         // As many pads as every access allows; fewer where that many have no room left at the same height.
         int best = 0;
         auto height = [&](int first) { return *std::max_element(top.begin() + first, top.begin() + first + allocation.interleave); };
         for (;; limit /= 2) {
-            const Layout layout = widest_layout(kernel, static_cast<int>(i), limit);
+            const Layout layout = widest_layout(kernel, static_cast<int>(i), limit, block);
             allocation.interleave = layout.interleave;
             allocation.block = layout.block;
             // The window of neighbouring pads that is least full.
@@ -170,6 +184,7 @@ void place(Kernel &kernel, const std::map<std::string, int> &wanted) {
         if (node.copy) {
             const Allocation &allocation = kernel.allocations[node.copy->allocation];
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
+            take_turns(node.copy->tiles);
         }
     });
 }

@@ -128,7 +128,7 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
 }
 
 codegen::CompiledKernel Evaluator::compile(const KernelDefinition &kernel, codegen::CompileOptions options) const {
-    options.pads = kernel.pads;
+    options.layouts = kernel.layouts;
     return codegen::compile(kernel.pipeline, kernel.arguments, machine_, options);
 }
 

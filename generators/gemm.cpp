@@ -265,6 +265,9 @@ private:
             kernel.inputs.push_back({"D", shape_.addend_extents()});
         }
         kernel.outputs = {{"C", shape_.c_extents()}};
+        // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
+        // several.
+        if (point_["b_block"] > 1) kernel.layouts["Bs"] = {0, point_["b_block"] * (row_major_ ? k_tiles_ : 1)};
         return kernel;
     }
 

@@ -10,9 +10,11 @@ namespace atalla {
 namespace {
 
 constexpr int64_t lanes = 32;
+// Rows of B that may stay in one pad: a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
+constexpr int64_t neighbours = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
-constexpr int64_t most_rows = 512, most_unrolled_rows = 16;
+constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
 
 // Fitted to simulated points, in cycles: what a visit costs beside its rows where the adder or the array decides, a turn of
 // the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.
@@ -88,6 +90,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
+        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, neighbours})
         .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
@@ -104,6 +107,11 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          if (point["sums_in_registers"] || rows < round) return unroll == 1;
                          return unroll >= round && rows % unroll == 0;
                      });
+    space.constraint("neighbours in a pad", {"b_block", "b_row_major", "weight_unroll"},
+                     "The pads are known where all weight loads are straight-line code; without whole rows of B it only delays them.",
+                     [=, timed = machine.timed(), whole = shape.n >= lanes](const Point &point) {
+                         return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
+                     });
     // It is loaded while the first block of rows is computed, block of columns by block of columns.
     const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && shape.b_transposed && shape.batch.empty();
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block"},
@@ -116,7 +124,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_resident", 0},
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
                    {"k_block", blocks_of(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
@@ -132,6 +140,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += plan.b_resident ? ", all of B kept in the pads" : "";
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
+    if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
     return text;
 }
 
@@ -177,7 +186,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     }
     const double bytes = plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * col_blocks;
     start += 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle;
-    const double transfers = bytes / bytes_per_cycle * (point["b_row_major"] ? row_major_cost : 1);
+    const double transfers = bytes / bytes_per_cycle * (point["b_row_major"] && point["b_block"] == 1 ? row_major_cost : 1);
     return start + std::max(row_blocks * col_blocks * block, transfers);
 }
 

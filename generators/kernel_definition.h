@@ -7,6 +7,8 @@
 
 #include <Halide.h>
 
+#include "codegen/compile.h"
+
 namespace atalla {
 
 struct TensorSpec {
@@ -23,7 +25,7 @@ struct KernelDefinition {
     Halide::Pipeline pipeline;
     std::vector<Halide::Argument> arguments;   // inputs, in order
     std::vector<TensorSpec> inputs, outputs;
-    std::map<std::string, int> pads;           // most pads that an allocation's rows go round, by Func name
+    std::map<std::string, codegen::PadLayout> layouts;   // how the rows of a Func lie in the pads
 };
 
 }  // namespace atalla

@@ -25,7 +25,7 @@ std::string dump(const KernelDefinition &kernel, const std::string &machine_name
     const Machine machine = find_machine(machine_name);
     std::string text;
     codegen::CompileOptions options;
-    options.pads = kernel.pads;
+    options.layouts = kernel.layouts;
     options.dump_after = "all";
     options.dump = [&](const std::string &pass, const std::string &dumped) {
         if (pass == "match" || pass == "overlap" || pass == "pack") text += "---- " + pass + "\n" + without_numbers_of_names(dumped);

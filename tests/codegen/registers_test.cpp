@@ -93,7 +93,7 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
     const Halide::Module module = Halide::Pipeline(definition.pipeline)
                                       .compile_to_module(definition.arguments, "kernel", Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
     Kernel kernel = match(module.functions().front(), machine, optimize);
-    place(kernel, definition.pads);
+    place(kernel, definition.layouts);
     overlap(kernel, optimize);
     lower_addresses(kernel, optimize);
     Blocks blocks = make_blocks(kernel);
@@ -130,7 +130,7 @@ TEST(Registers, HoldWhatIsReadUnderPressure) {
 
 TEST(Registers, HoldWhatIsReadInRandomSchedules) {
     silence_halide();
-    const GemmShape shape{100, 70, 90, {}, true, true, true, false, 1, 1};
+    const GemmShape shape{.m = 100, .n = 70, .k = 90, .b_transposed = true, .bias = true, .addend = true};
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
         Random random(3);

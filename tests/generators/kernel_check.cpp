@@ -50,7 +50,7 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
     try {
         codegen::CompileOptions options;
         options.optimize = optimize;
-        options.pads = kernel.pads;
+        options.layouts = kernel.layouts;
         const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
         for (const PlacedPacket &packet : compiled.program.packets)
             if (const auto broken = check_packet(packet.packet, machine)) {
