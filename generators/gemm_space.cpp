@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t lanes = 32;
 // Rows of B that may stay in one pad: a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
-constexpr int64_t neighbours = 8;
+constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
@@ -90,7 +90,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
-        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, neighbours})
+        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad})
         .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
@@ -107,7 +107,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          if (point["sums_in_registers"] || rows < round) return unroll == 1;
                          return unroll >= round && rows % unroll == 0;
                      });
-    space.constraint("neighbours in a pad", {"b_block", "b_row_major", "weight_unroll"},
+    space.constraint("rows to a pad", {"b_block", "b_row_major", "weight_unroll"},
                      "The pads are known where all weight loads are straight-line code; without whole rows of B it only delays them.",
                      [=, timed = machine.timed(), whole = shape.n >= lanes](const Point &point) {
                          return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
