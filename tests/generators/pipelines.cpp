@@ -264,7 +264,7 @@ KernelDefinition product(const Product &p) {
     kernel.arguments = {a, b};
     kernel.inputs = {{"A", {p.k, p.m}}, {"B", {p.k, p.n}}};
     kernel.outputs = {{"C", {p.n, p.m}}};
-    for (const char *name : {"As", "Bs", "C", "E"}) kernel.pads[name] = p.pads;
+    for (const char *name : {"As", "Bs", "C", "E"}) kernel.layouts[name].pads = p.pads;
     return kernel;
 }
 
