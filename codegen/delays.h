@@ -18,7 +18,7 @@ public:
     std::vector<OpGroup> packets(ScheduleGraph &graph);
 
     // A weight load soon after the rows of another block: blocks that load weights get a delay unless enough cycles come
-    // first. `is_loop_body(b)`: block b is the whole body of a loop.
+    // first. `is_loop_body(b)`: block b is the whole body of a loop whose own iterations keep their distance.
     void keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)> &is_loop_body);
 
     // Does an operation touch the register that delays wait for?

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "codegen/resources.h"
 
@@ -15,6 +16,7 @@ public:
     explicit ModuloScheduler(const Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
 
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop) {
+        index_ = loop.index;
         const int least = resource_bound(kernel_, graph.ops), most = least + std::max(64, least);
         std::optional<ModuloSchedule> result;
         std::vector<int> window(graph.ops.size(), 1);
@@ -79,8 +81,17 @@ private:
     }
 
     // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
-    // all of them, and weights hold for one iteration.
-    static std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) {
+    // all of them, weights hold for one iteration, rows must move in plain steps, and values of several iterations must not
+    // fill the registers.
+    std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const {
+        std::set<Reg> vectors;
+        for (const Op &op : graph.ops) {
+            if (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Vector) vectors.insert(op.dst);
+            if (!op.access) continue;
+            for (const auto &[atom, coefficient] : op.access->row.terms)
+                if (!kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == loop.index) return {};
+        }
+        if (static_cast<int64_t>(vectors.size()) > machine_.regs.vector / 2) return {};
         const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
         const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides : most_stages, loop.extent);
         std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
@@ -91,6 +102,14 @@ private:
             if (op.side) stages[i] = 1;
         }
         return stages;
+    }
+
+    // Rows that an access moves by in an iteration of the loop.
+    int64_t rows_per_iteration(const PadAccess &access) const {
+        int64_t rows = 0;
+        for (auto [atom, coefficient] : access.row.terms)
+            if (kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == index_) rows += coefficient;
+        return rows;
     }
 
     ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval) {
@@ -105,7 +124,9 @@ private:
         for (int iteration = 0; iteration < under_way; iteration++)
             for (size_t i = 0; i < graph.ops.size(); i++) {
                 if (graph.ops[i].side) continue;
-                (iteration + stage[i] < under_way ? schedule.prologue : schedule.epilogue).push_back(graph.ops[i]);
+                Op op = graph.ops[i];
+                if (op.access) op.access->row.constant += iteration * rows_per_iteration(*op.access);   // for dependences between them
+                (iteration + stage[i] < under_way ? schedule.prologue : schedule.epilogue).push_back(std::move(op));
             }
         for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
         for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
@@ -178,7 +199,7 @@ private:
     }
 
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
-        int first = std::max(start, wanted_[i]), last = window * interval - 1;
+        int first = start, last = window * interval - 1;
         // What waits for nothing starts when the longest way to the end asks for it: until then its value would fill a register.
         if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
         for (int e : graph.in[i]) {
@@ -191,14 +212,15 @@ private:
             if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval);
         }
         last = std::min(last, first + interval - 1);
-        int cycle = first;
-        if (!is_marker(graph.ops[i])) {
-            while (cycle <= last && !table.fits(graph.ops[i], cycle)) cycle++;
-            if (cycle > last) return false;
-            table.take(graph.ops[i], cycle);
-        } else if (cycle > last) {
-            return false;
-        }
+        const bool marker = is_marker(graph.ops[i]);
+        const auto earliest = [&](int cycle) {
+            while (cycle <= last && !marker && !table.fits(graph.ops[i], cycle)) cycle++;
+            return cycle;
+        };
+        int cycle = earliest(std::max(first, wanted_[i]));
+        if (cycle > last) cycle = earliest(first);
+        if (cycle > last) return false;
+        if (!marker) table.take(graph.ops[i], cycle);
         graph.cycle[i] = cycle;
         return true;
     }
@@ -324,6 +346,7 @@ private:
 
     const Kernel &kernel_;
     const Machine &machine_;
+    Reg index_;                              // of the loop
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     bool overlapping_ = false;               // may an operation be in another stage than the first?

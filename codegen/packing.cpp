@@ -75,7 +75,7 @@ public:
                 if (loop_of(b) >= 0) pipeline(b);
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
-        delays_.keep_weights_apart(blocks_, [&](size_t b) { return loop_of(b) >= 0; });
+        delays_.keep_weights_apart(blocks_, [&](size_t b) { return pipelined_.count(b) > 0; });
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
     }
@@ -158,6 +158,7 @@ private:
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop);
         if (!schedule) return;   // left to list scheduling
+        pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (schedule->stages > 1) {
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
@@ -345,6 +346,7 @@ private:
     Blocks &blocks_;
     bool optimize_;
     Delays delays_;
+    std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
 };
 
 }  // namespace

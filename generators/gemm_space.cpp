@@ -96,7 +96,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
     space.constraint("registers", {"rows", "sums_in_registers"}, "The sums of a block and the vectors on their way fit the register file.",
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
-                         return point["sums_in_registers"] == 0 || point["rows"] <= limit;
+                         return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) <= limit;
                      });
     space.constraint("pads", {"rows", "sums_in_registers", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
@@ -108,8 +108,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          return unroll >= round && rows % unroll == 0;
                      });
     space.constraint("rows to a pad", {"b_block", "b_row_major", "weight_unroll"},
-                     "The pads are known where all weight loads are straight-line code; without whole rows of B it only delays them.",
-                     [=, timed = machine.timed(), whole = shape.n >= lanes](const Point &point) {
+                     "The pads are known where all weight loads are straight-line code and all tiles are whole; it serves transfers along k.",
+                     [=, timed = machine.timed(), whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
                          return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
                      });
     // It is loaded while the first block of rows is computed, block of columns by block of columns.

@@ -16,7 +16,7 @@ namespace {
 Routine routine_of(const KernelDefinition &kernel, const Machine &machine, const std::string &name, bool optimize = true) {
     codegen::CompileOptions options;
     options.optimize = optimize;
-    options.pads = kernel.pads;
+    options.layouts = kernel.layouts;
     options.routine = true;
     codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     return {name, std::move(compiled.program), compiled.tensors.size()};
