@@ -234,6 +234,9 @@ private:
         const Stitched stitched = stitch(stitching);
         for (size_t i = 0; i < device_calls.size(); i++) device_calls[i]->entry = stitched.entries[i];
         result_->code = code_of(stitched);
+        size_t at = 0;
+        for (const Segment &segment : stitching.segments)
+            for (const KernelCall &call : segment.calls) result_->code->calls[at++]->bound_cycles = plan_.kernels[call.routine].bound_cycles;
     }
 
     loadable::DeviceCallT *add_segment(const NodeRun &run, StitchPlan &stitching) {

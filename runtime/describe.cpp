@@ -31,7 +31,7 @@ Json port_json(const loadable::Port &port) {
 }
 
 Json range_json(const loadable::Range &range) {
-    return {{"name", range.name()->str()}, {"begin", range.begin()}, {"end", range.end()}, {"routine", range.routine()}};
+    return {{"name", range.name()->str()}, {"begin", range.begin()}, {"end", range.end()}, {"routine", range.routine()}, {"bound_cycles", range.bound_cycles()}};
 }
 
 Json step_json(const loadable::Step &step) {

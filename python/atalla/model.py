@@ -1,6 +1,7 @@
 """Compiled models: from an exported program or a file, called like the module they came from."""
 
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -72,9 +73,15 @@ class CompiledModel:
     Results are torch tensors if an input is one, else NumPy arrays. Threads may share it: each has its own states.
     """
 
-    def __init__(self, file, signature=None):
-        self._loaded = _Loaded(file)
-        self._signature = signature
+    def __init__(self, file, signature=None, specializer=None):
+        self._first = _Loaded(file)
+        self._signature, self._specializer = signature, specializer
+        self._last = threading.local()
+
+    @property
+    def _loaded(self):
+        """What this thread's last call ran: a model of symbolic sizes has a loadable for each combination of them."""
+        return getattr(self._last, "loaded", self._first)
 
     @property
     def inputs(self):
@@ -90,6 +97,8 @@ class CompiledModel:
         arrays = [_tensors.as_array(value) for value in values]
         if len(arrays) != len(self.inputs):
             raise TypeError(f"{len(arrays)} tensors are given, but the model takes {len(self.inputs)}: {', '.join(i['name'] for i in self.inputs)}")
+        if self._specializer:
+            self._last.loaded = self._specializer.loaded([tuple(array.shape) for array in arrays])
         results = self._loaded.context().run(arrays, any(_tensors.is_torch(value) for value in values))
         results = self._write_back(results, values)
         if self._signature:
@@ -142,6 +151,65 @@ class CompiledModel:
         shutil.copyfile(self._loaded.file, file)
 
 
+class _Specializer:
+    """Compiles a model of symbolic sizes for those that it is called with, and keeps the loadables in the user's cache."""
+
+    def __init__(self, archive, command, first):
+        self._archive, self._command = archive.read_bytes(), command
+        self._ports, self._symbols = first.description["inputs"], {s["name"]: s for s in first.description["symbols"]}
+        self._known = {tuple(sorted(first.description["specializations"][0]["symbols"].items())): first}
+        self._lock = threading.Lock()
+
+    def loaded(self, shapes):
+        sizes = self._bind(shapes)
+        key = tuple(sorted(sizes.items()))
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = _Loaded(self._file(key))
+            return self._known[key]
+
+    def _bind(self, shapes):
+        sizes = {}
+        for port, shape in zip(self._ports, shapes):
+            if len(shape) != len(port["sizes"]):
+                raise ValueError(f"input '{port['name']}' has {len(shape)} dimensions, but the model takes {len(port['sizes'])}")
+            for dim, (wanted, size) in enumerate(zip(port["sizes"], shape)):
+                where = f"{port['name']}.size()[{dim}] is {size}"
+                if wanted in self._symbols:
+                    least, most = self._symbols[wanted]["least"], self._symbols[wanted]["most"]
+                    if not least <= size <= most:
+                        raise ValueError(f"{where}, but the model was exported for {least} <= {wanted} <= {most}")
+                    if sizes.setdefault(wanted, size) != size:
+                        raise ValueError(f"{where}, but another input has {wanted} = {sizes[wanted]}")
+                elif isinstance(wanted, int) and wanted != size:
+                    raise ValueError(f"{where}, but the model was exported for {wanted}")
+        missing = [name for name in self._symbols if name not in sizes]
+        if missing:
+            raise ValueError(f"the inputs' sizes do not say what {', '.join(missing)} is: give `sizes` to atalla.compile")
+        return sizes
+
+    def _file(self, key):
+        program = pathlib.Path(self._command[0])
+        stamp = f"{self._command[1:]} {key} {program} {program.stat().st_mtime_ns}"
+        name = hashlib.sha256(self._archive + stamp.encode()).hexdigest()[:32]
+        folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "atalla-tune" / "models"
+        file = folder / f"{name}.atl"
+        if not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="atalla-", dir=folder) as scratch:
+                archive, made = pathlib.Path(scratch) / "model.pt2", pathlib.Path(scratch) / "model.atl"
+                archive.write_bytes(self._archive)
+                _run_compiler([*self._command, archive, "-o", made, "--sizes", ",".join(f"{n}={v}" for n, v in key)])
+                made.replace(file)
+        return file
+
+
+def _run_compiler(command):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AtallaError(done.stderr.strip().removeprefix("atalla-compile: "))
+
+
 class _Signature:
     """How a caller's arguments become the model's tensors, and its results what the module returned."""
 
@@ -179,8 +247,8 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
     """Compiles an ExportedProgram, a .pt2 file, or a module with example `args` and `kwargs`.
 
     machine: a machine's name or file. database: of tuned kernels (default: $ATALLA_DB or the user's). tune: tune kernels that have
-    no winner, with `trials` trials each. sizes: values of symbolic sizes, a dict or one for each specialization (default: those of
-    the example). on_host: operators that are to run on the host, "aten::softmax.int".
+    no winner, with `trials` trials each. sizes: values of symbolic sizes, a dict or one for each specialization; without, a call with
+    new sizes compiles for them and keeps the result in the user's cache. on_host: operators that are to run on the host, "aten::softmax.int".
     """
     signature = None
     with tempfile.TemporaryDirectory(prefix="atalla-") as folder:
@@ -196,20 +264,21 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
                 torch.export.save(exported.run_decompositions({}), archive)
         target = tempfile.NamedTemporaryFile(prefix="atalla-", suffix=".atl", delete=False)
         target.close()
-        command = [_places.program("atalla-compile"), archive, "-o", target.name, "--machine", machine, "--quiet"]
+        command = [_places.program("atalla-compile"), "--machine", machine, "--quiet"]
         if database is not None:
             command += ["--db", database]
         if tune:
             command += ["--tune"] + (["--trials", str(trials)] if trials else [])
-        for one in [sizes] if isinstance(sizes, dict) else sizes or []:
-            command += ["--sizes", ",".join(f"{name}={value}" for name, value in one.items())]
         for target_name in on_host:
             command += ["--on-host", target_name]
+        chosen = []
+        for one in [sizes] if isinstance(sizes, dict) else sizes or []:
+            chosen += ["--sizes", ",".join(f"{name}={value}" for name, value in one.items())]
         try:
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-            if done.returncode != 0:
-                raise AtallaError(done.stderr.strip().removeprefix("atalla-compile: "))
+            _run_compiler([*command, archive, "-o", target.name, *chosen])
             compiled = CompiledModel(target.name, signature)
+            if compiled._first.description["symbols"] and not sizes:
+                compiled._specializer = _Specializer(archive, command, compiled._first)
         except BaseException:
             os.unlink(target.name)
             raise

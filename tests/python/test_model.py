@@ -112,6 +112,22 @@ def test_sizes_are_specialized():
         atalla.compile(exported, sizes={symbol: 65})
 
 
+def test_new_sizes_are_compiled_when_they_come(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = torch.nn.Linear(16, 8).eval()
+    exported = torch.export.export(model, (torch.randn(4, 16),), dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+    compiled = atalla.compile(exported)
+    with torch.no_grad():
+        for size in (4, 3, 7, 3):
+            x = torch.randn(size, 16)
+            assert cosine(compiled(x), model(x)) > 0.9999
+    assert len(list(tmp_path.rglob("*.atl"))) == 2
+    with pytest.raises(ValueError, match=r"is 65, but the model was exported for 1 <= s\d+ <= 64"):
+        compiled(torch.randn(65, 16))
+    with pytest.raises(ValueError, match=r"size\(\)\[1\] is 17, but the model was exported for 16"):
+        compiled(torch.randn(4, 17))
+
+
 def test_mistakes_have_messages(compiled, exported, tmp_path):
     _, x, _ = exported
     with pytest.raises(ValueError, match="holds float64, but the model takes float32"):

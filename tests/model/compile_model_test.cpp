@@ -1,0 +1,167 @@
+// Graphs to loadables: what runs where, that one program computes what its kernels compute one by one, and what is refused.
+#include "model/compile_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "generators/kernel_run.h"
+#include "graph_import/interpret.h"
+#include "isa/error.h"
+#include "model/aten_call.h"
+#include "generators/registry.h"
+#include "runtime/bf16.h"
+#include "runtime/context.h"
+
+namespace atalla {
+namespace {
+
+HostTensor random_tensor(std::vector<int64_t> sizes, unsigned seed, float scale) {
+    const ResultType type{DType::Float32, std::move(sizes)};
+    std::vector<float> values(static_cast<size_t>(type.elements()));
+    uint32_t state = seed * 2654435761u + 1;
+    for (float &value : values) {
+        state = state * 1664525u + 1013904223u;
+        value = (static_cast<float>(state >> 8) / 8388608.0f - 1) * scale;
+    }
+    return tensor_of_values(type, values);
+}
+
+TensorType type_of(const std::vector<int64_t> &sizes) {
+    TensorType type;
+    for (int64_t size : sizes) type.sizes.emplace_back(size);
+    for (int64_t stride : dense_strides(sizes)) type.strides.emplace_back(stride);
+    return type;
+}
+
+ValueId add_input(Graph &graph, const std::string &name, std::vector<int64_t> sizes, GraphInput::Kind kind, std::optional<HostTensor> data = {}) {
+    const ValueId id = graph.add_value(name, type_of(sizes));
+    GraphInput input;
+    input.kind = kind;
+    input.value = id;
+    input.name = name;
+    input.data = std::move(data);
+    graph.inputs.push_back(std::move(input));
+    return id;
+}
+
+ValueId add_node(Graph &graph, const std::string &target, std::vector<NamedArgument> arguments, std::vector<int64_t> sizes) {
+    const ValueId id = graph.add_value("v", type_of(sizes));
+    Node node;
+    node.target = target;
+    node.arguments = std::move(arguments);
+    node.outputs = {id};
+    graph.value(id).producer = static_cast<int32_t>(graph.nodes.size());
+    graph.nodes.push_back(std::move(node));
+    return id;
+}
+
+// `layers` linear layers of one width, with a host's sinus between two of them.
+Graph chain(int layers, int64_t width, int sinus_after) {
+    Graph graph;
+    graph.name = "chain";
+    ValueId x = add_input(graph, "x", {4, width}, GraphInput::Kind::User);
+    for (int layer = 0; layer < layers; layer++) {
+        const auto seed = static_cast<unsigned>(layer);
+        const ValueId weight = add_input(graph, "w" + std::to_string(layer), {width, width}, GraphInput::Kind::Parameter, random_tensor({width, width}, seed, 0.3f));
+        const ValueId bias = add_input(graph, "b" + std::to_string(layer), {width}, GraphInput::Kind::Parameter, random_tensor({width}, seed + 100, 0.3f));
+        x = add_node(graph, "aten::linear", {{"input", x}, {"weight", weight}, {"bias", bias}}, {4, width});
+        if (layer == sinus_after) x = add_node(graph, "aten::sin", {{"self", x}}, {4, width});
+    }
+    GraphOutput output;
+    output.value = x;
+    output.name = "y";
+    graph.outputs.push_back(output);
+    return graph;
+}
+
+HostTensor run(const CompiledModel &compiled, const HostTensor &x, ContextCounters *counters = nullptr) {
+    Context context(Model::from_bytes(compiled.bytes, "chain.atl"));
+    context.set_input(0, x);
+    context.run();
+    if (counters != nullptr) *counters = context.counters();
+    return context.output(0);
+}
+
+// Every linear layer as a program of its own, in bf16 between them.
+std::vector<uint16_t> one_by_one(const Graph &graph, const Machine &machine, const CompiledModel &compiled, const HostTensor &x) {
+    std::map<ValueId, std::vector<uint16_t>> values;
+    for (const GraphInput &input : graph.inputs) values[input.value] = bf16_elements(input.data ? *input.data : x);
+    for (const Node &node : graph.nodes) {
+        const NodeCall call = aten_call(graph, node);
+        const Resolution found = resolve(call.call);
+        EXPECT_EQ(found.place, Resolution::Accelerator) << found.reason;
+        std::vector<TensorData> inputs;
+        for (size_t position : found.inputs) inputs.push_back(values.at(call.tensors.at(position)));
+        const KernelDefinition kernel = found.workload->build(machine, compiled.kernels.at(0).point);
+        codegen::CompileOptions options;
+        options.pads = kernel.pads;
+        const KernelRun result = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs);
+        EXPECT_TRUE(result.result.ok) << result.result.error;
+        values[node.outputs[0]] = result.outputs.at(0);
+    }
+    return values.at(graph.nodes.back().outputs[0]);
+}
+
+class CompileModel : public testing::TestWithParam<const char *> {};
+
+TEST_P(CompileModel, OneProgramEqualsItsKernels) {
+    const Machine machine = find_machine(GetParam());
+    const Graph graph = chain(3, 32, -1);
+    const CompiledModel compiled = compile_model(graph, machine);
+    ASSERT_EQ(compiled.kernels.size(), 1u);   // the layers are alike
+    const auto &code = *compiled.tables.specializations[0]->code;
+    EXPECT_EQ(code.routines.size(), 1u);
+    EXPECT_EQ(code.calls.size(), 3u);
+    const HostTensor x = random_tensor({4, 32}, 77, 1);
+    ContextCounters counters;
+    EXPECT_EQ(bf16_elements(run(compiled, x, &counters)), one_by_one(graph, machine, compiled, x));
+    EXPECT_EQ(counters.device_calls, 1u);
+    EXPECT_EQ(counters.host_calls, 0u);
+    EXPECT_EQ(counters.programs_loaded, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, CompileModel, testing::Values("ax01", "fsim"));
+
+TEST(CompileModelHost, TakesWhatItIsAskedTo) {
+    const Graph graph = chain(3, 32, 1);
+    CompileModelOptions options;
+    options.placement.on_host = {"aten::sin"};
+    const CompiledModel compiled = compile_model(graph, find_machine("ax01"), options);
+    const HostTensor x = random_tensor({4, 32}, 5, 1);
+    ContextCounters counters;
+    const std::vector<float> result = values_of<float>(run(compiled, x, &counters));
+    EXPECT_EQ(counters.device_calls, 2u);
+    EXPECT_EQ(counters.host_calls, 1u);
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0));
+    for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.1) << i;
+    EXPECT_THAT(compiled.tables.findings, testing::Contains(testing::Pointee(testing::AllOf(testing::Field(&loadable::FindingT::target, "aten::sin"), testing::Field(&loadable::FindingT::accelerator, false),
+                                                                                           testing::Field(&loadable::FindingT::reason, "asked to run on the host")))));
+}
+
+TEST(CompileModelErrors, NameEveryUnknownOperator) {
+    Graph graph = chain(1, 32, -1);
+    const ValueId a = add_node(graph, "mylib::twist", {{"self", graph.nodes[0].outputs[0]}}, {4, 32});
+    const ValueId b = add_node(graph, "mylib::turn", {{"self", a}}, {4, 32});
+    graph.nodes.back().module = "encoder.layer.0";
+    graph.outputs[0].value = b;
+    EXPECT_THAT([&] { compile_model(graph, find_machine("ax01")); },
+                testing::ThrowsMessage<Error>(testing::AllOf(testing::HasSubstr("has 2 of the model's operators"), testing::HasSubstr("mylib::twist (1 call)"),
+                                                             testing::HasSubstr("mylib::turn (1 call, first in encoder.layer.0)"))));
+    CompileModelOptions options;
+    options.placement.registered = {"mylib::twist", "mylib::turn"};
+    EXPECT_NO_THROW(compile_model(graph, find_machine("ax01"), options));
+}
+
+TEST(CompileModelErrors, NameMissingWeightsAndSizes) {
+    Graph graph = chain(1, 32, -1);
+    graph.inputs[1].data.reset();
+    graph.inputs[1].missing = "saved with fake tensors";
+    EXPECT_THAT([&] { compile_model(graph, find_machine("ax01")); }, testing::ThrowsMessage<Error>("the value of w0 is not in the archive: saved with fake tensors"));
+    CompileModelOptions options;
+    options.sizes = {{{"s0", 4}}};
+    const Graph good = chain(1, 32, -1);
+    EXPECT_THAT([&] { compile_model(good, find_machine("ax01"), options); }, testing::ThrowsMessage<Error>("the model has no size 's0'"));
+}
+
+}  // namespace
+}  // namespace atalla
