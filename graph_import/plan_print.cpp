@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -35,9 +36,10 @@ std::string plan_text(const Graph &graph, const Plan &plan) {
     for (size_t s = 0; s < plan.segments.size(); s++) {
         for (int32_t g : plan.segments[s].groups) {
             const Group &group = plan.groups[g];
-            std::string result;
-            for (ValueId output : group.outputs) result += (result.empty() ? "" : ", ") + graph.value(output).name;
-            rows.push_back({std::to_string(g), std::to_string(s), std::string(placement_name(group.placement)), group.pattern, result, group.reason});
+            std::vector<std::string> results;
+            for (ValueId output : group.outputs) results.push_back(graph.value(output).name);
+            rows.push_back({std::to_string(g), std::to_string(s), std::string(placement_name(group.placement)), group.pattern,
+                            fmt::format("{}", fmt::join(results, ", ")), group.reason});
         }
     }
     std::string text = columns(rows) + fmt::format("{} groups in {} segments\n\n", plan.groups.size(), plan.segments.size());

@@ -1,6 +1,7 @@
 #include "tests/graph_import/fixtures.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -32,10 +33,14 @@ std::vector<HostTensor> read_tensors(const nlohmann::json &list, const std::byte
     return tensors;
 }
 
+std::string folder() {
+    const char *given = std::getenv("ATALLA_FIXTURES");
+    return given ? given : ATALLA_SOURCE_DIR "/tests/graph_import/fixtures";
+}
+
 }  // namespace
 
-Fixtures::Fixtures(const std::string &archive)
-    : archive_(std::make_shared<Archive>(Archive::open(ATALLA_SOURCE_DIR "/tests/graph_import/fixtures/" + archive + ".zip"))) {
+Fixtures::Fixtures(const std::string &archive) : archive_(std::make_shared<Archive>(Archive::open(folder() + "/" + archive + ".zip"))) {
     const Archive &zip = *archive_;
     const nlohmann::json manifest = nlohmann::json::parse(zip.read_text("manifest.json", 1 << 24));
     for (const auto &[name, entry] : manifest.items()) {

@@ -16,7 +16,7 @@ struct Fixture {
 
 class Fixtures {
 public:
-    // "scenarios" or "models".
+    // "scenarios" or "models"; from the folder $ATALLA_FIXTURES if that is set.
     explicit Fixtures(const std::string &archive);
     const std::vector<Fixture> &all() const { return fixtures_; }
     const Fixture &find(const std::string &name) const;
