@@ -28,10 +28,27 @@ double seconds_in(const std::string &unit) {
 
 // What Google Benchmark writes for every benchmark; any other number is a counter.
 const std::set<std::string> &known_keys() {
-    static const std::set<std::string> keys = {"name",       "run_name",         "run_type",     "family_index",     "per_family_instance_index",
-                                               "repetitions", "repetition_index", "threads",      "iterations",       "real_time",
-                                               "cpu_time",    "time_unit",        "label",        "error_occurred",   "error_message",
-                                               "aggregate_name", "aggregate_unit", "skipped",     "skip_message",     "big_o", "rms"};
+    static const std::set<std::string> keys = {"name",
+                                               "run_name",
+                                               "run_type",
+                                               "family_index",
+                                               "per_family_instance_index",
+                                               "repetitions",
+                                               "repetition_index",
+                                               "threads",
+                                               "iterations",
+                                               "real_time",
+                                               "cpu_time",
+                                               "time_unit",
+                                               "label",
+                                               "error_occurred",
+                                               "error_message",
+                                               "aggregate_name",
+                                               "aggregate_unit",
+                                               "skipped",
+                                               "skip_message",
+                                               "big_o",
+                                               "rms"};
     return keys;
 }
 
@@ -56,7 +73,8 @@ std::string text_of(const fs::path &file) {
     std::ifstream in(file, std::ios::binary);
     std::ostringstream text;
     if (!in || fs::is_directory(file) || !(text << in.rdbuf()).good())
-        throw Error(fmt::format("cannot read the benchmark results {}: name a JSON file that ./atalla bench wrote", file.string()));
+        throw Error(
+            fmt::format("cannot read the benchmark results {}: name a JSON file that ./atalla bench wrote", file.string()));
     return text.str();
 }
 
@@ -73,14 +91,17 @@ BenchmarkResults read_benchmark_file(const fs::path &file) {
         results.host = context.value("host_name", "");
         for (const json &entry : content.at("benchmarks")) add_entry(entry, results, aggregates);
     } catch (const json::exception &) {
-        throw Error(fmt::format("{} is not a result of Google Benchmark: it needs \"benchmarks\", a list of objects with \"name\" and \"real_time\"",
-                                file.string()));
+        throw Error(
+            fmt::format("{} is not a result of Google Benchmark: it needs \"benchmarks\", a list of objects with \"name\" and "
+                        "\"real_time\"",
+                        file.string()));
     } catch (const Error &error) {
         const std::string what = error.what();
         throw Error(what.starts_with("cannot read") ? what : fmt::format("{}: {}", file.string(), what));
     }
     if (results.runs.empty() && aggregates)
-        throw Error(fmt::format("{} has only aggregates; run the benchmark without --benchmark_report_aggregates_only", file.string()));
+        throw Error(
+            fmt::format("{} has only aggregates; run the benchmark without --benchmark_report_aggregates_only", file.string()));
     return results;
 }
 
@@ -91,7 +112,8 @@ std::vector<BenchmarkResults> read_benchmarks(const fs::path &path) {
     for (const fs::directory_entry &entry : fs::directory_iterator(path, failure))
         if (entry.path().extension() == ".json" && entry.is_regular_file()) files.push_back(entry.path());
     if (failure) throw Error(fmt::format("cannot read the folder {}: {}", path.string(), failure.message()));
-    if (files.empty()) throw Error(fmt::format("there are no benchmark results (*.json) in {}; ./atalla bench writes them", path.string()));
+    if (files.empty())
+        throw Error(fmt::format("there are no benchmark results (*.json) in {}; ./atalla bench writes them", path.string()));
     std::sort(files.begin(), files.end());
     std::vector<BenchmarkResults> all;
     for (const fs::path &file : files) all.push_back(read_benchmark_file(file));

@@ -10,17 +10,17 @@ namespace atalla {
 
 // One benchmark of a program with all its repetitions.
 struct BenchmarkRun {
-    std::vector<double> seconds;                           // wall-clock time of an iteration, a value for each repetition
-    std::map<std::string, std::vector<double>> counters;   // by name, a value for each repetition
+    std::vector<double> seconds;                          // wall-clock time of an iteration, a value for each repetition
+    std::map<std::string, std::vector<double>> counters;  // by name, a value for each repetition
     std::string label;
-    std::string error;                                     // what the benchmark said, if it failed
+    std::string error;  // what the benchmark said, if it failed
 };
 
 struct BenchmarkResults {
-    std::string name;                             // of the file, without its extension: "gemm"
-    std::string date;                             // as the file has it, ISO 8601
+    std::string name;  // of the file, without its extension: "gemm"
+    std::string date;  // as the file has it, ISO 8601
     std::string host;
-    std::map<std::string, BenchmarkRun> runs;     // by benchmark, "gemm/64x64x64/ax01"
+    std::map<std::string, BenchmarkRun> runs;  // by benchmark, "gemm/64x64x64/ax01"
 };
 
 // Error if the file cannot be read, is not such JSON, or has aggregates without the repetitions they are of.

@@ -25,13 +25,18 @@ ComparedMetric compare_counts(const std::vector<double> &before, const std::vect
     metric.before = *std::max_element(before.begin(), before.end());
     metric.after = *std::max_element(after.begin(), after.end());
     metric.ratio = metric.before > 0 ? metric.after / metric.before : 1;
-    metric.verdict = metric.after > metric.before ? Verdict::Slower : metric.after < metric.before ? Verdict::Faster : Verdict::Equal;
-    const auto varies = [](const std::vector<double> &values) { return std::ranges::count(values, values.front()) != std::ssize(values); };
+    metric.verdict = metric.after > metric.before   ? Verdict::Slower
+                     : metric.after < metric.before ? Verdict::Faster
+                                                    : Verdict::Equal;
+    const auto varies = [](const std::vector<double> &values) {
+        return std::ranges::count(values, values.front()) != std::ssize(values);
+    };
     if (varies(before) || varies(after)) metric.note = "differs between repetitions, the largest is compared";
     return metric;
 }
 
-ComparedMetric compare_times(const std::vector<double> &before, const std::vector<double> &after, const CompareOptions &options) {
+ComparedMetric compare_times(const std::vector<double> &before, const std::vector<double> &after,
+                             const CompareOptions &options) {
     ComparedMetric metric;
     metric.metric = "time";
     metric.before = median(before);
@@ -96,7 +101,8 @@ private:
             add(name, counter, compare_counts(old->second, values), old->second.size(), values.size());
         }
         if (options_.host_times && !before.seconds.empty() && !after.seconds.empty() && median(before.seconds) > 0)
-            add(name, "time", compare_times(before.seconds, after.seconds, options_), before.seconds.size(), after.seconds.size());
+            add(name, "time", compare_times(before.seconds, after.seconds, options_), before.seconds.size(),
+                after.seconds.size());
     }
     void add(const std::string &benchmark, const std::string &name, ComparedMetric metric, size_t before, size_t after) {
         metric.benchmark = benchmark;
@@ -112,7 +118,8 @@ private:
 
 std::string grouped(double number) {
     std::string text = fmt::format("{:.0f}", number);
-    for (int at = static_cast<int>(text.size()) - 3; at > (text[0] == '-' ? 1 : 0); at -= 3) text.insert(static_cast<size_t>(at), 1, ',');
+    for (int at = static_cast<int>(text.size()) - 3; at > (text[0] == '-' ? 1 : 0); at -= 3)
+        text.insert(static_cast<size_t>(at), 1, ',');
     return text;
 }
 
@@ -140,13 +147,20 @@ std::string line_of(const ComparedMetric &metric) {
 // Lines first that a reader looks for first.
 int urgency(Verdict verdict) {
     switch (verdict) {
-        case Verdict::Failed: return 0;
-        case Verdict::Slower: return 1;
-        case Verdict::Removed: return 2;
-        case Verdict::Faster: return 3;
-        case Verdict::Added: return 4;
-        case Verdict::Undecided: return 5;
-        case Verdict::Equal: break;
+        case Verdict::Failed:
+            return 0;
+        case Verdict::Slower:
+            return 1;
+        case Verdict::Removed:
+            return 2;
+        case Verdict::Faster:
+            return 3;
+        case Verdict::Added:
+            return 4;
+        case Verdict::Undecided:
+            return 5;
+        case Verdict::Equal:
+            break;
     }
     return 6;
 }
@@ -155,13 +169,20 @@ int urgency(Verdict verdict) {
 
 const char *verdict_name(Verdict verdict) {
     switch (verdict) {
-        case Verdict::Equal: return "equal";
-        case Verdict::Faster: return "faster";
-        case Verdict::Slower: return "slower";
-        case Verdict::Undecided: return "undecided";
-        case Verdict::Added: return "added";
-        case Verdict::Removed: return "removed";
-        case Verdict::Failed: break;
+        case Verdict::Equal:
+            return "equal";
+        case Verdict::Faster:
+            return "faster";
+        case Verdict::Slower:
+            return "slower";
+        case Verdict::Undecided:
+            return "undecided";
+        case Verdict::Added:
+            return "added";
+        case Verdict::Removed:
+            return "removed";
+        case Verdict::Failed:
+            break;
     }
     return "failed";
 }
@@ -190,16 +211,24 @@ Comparison compare_benchmarks(const std::vector<BenchmarkResults> &before, const
 nlohmann::ordered_json comparison_json(const Comparison &comparison, const CompareOptions &options) {
     nlohmann::ordered_json json;
     json["regressed"] = comparison.regressed();
-    for (Verdict verdict : {Verdict::Slower, Verdict::Failed, Verdict::Faster, Verdict::Equal, Verdict::Undecided, Verdict::Added, Verdict::Removed})
+    for (Verdict verdict : {Verdict::Slower, Verdict::Failed, Verdict::Faster, Verdict::Equal, Verdict::Undecided,
+                            Verdict::Added, Verdict::Removed})
         json[verdict_name(verdict)] = comparison.count(verdict);
     json["alpha"] = options.alpha;
     json["least_change"] = options.least_change;
     json["metrics"] = nlohmann::ordered_json::array();
     for (const ComparedMetric &metric : comparison.metrics) {
-        nlohmann::ordered_json row = {{"benchmark", metric.benchmark}, {"metric", metric.metric}, {"exact", metric.exact},
-                                      {"verdict", verdict_name(metric.verdict)}, {"before", metric.before}, {"after", metric.after},
-                                      {"ratio", metric.ratio}, {"p", nullptr}, {"repetitions_before", metric.repetitions_before},
-                                      {"repetitions_after", metric.repetitions_after}, {"note", metric.note}};
+        nlohmann::ordered_json row = {{"benchmark", metric.benchmark},
+                                      {"metric", metric.metric},
+                                      {"exact", metric.exact},
+                                      {"verdict", verdict_name(metric.verdict)},
+                                      {"before", metric.before},
+                                      {"after", metric.after},
+                                      {"ratio", metric.ratio},
+                                      {"p", nullptr},
+                                      {"repetitions_before", metric.repetitions_before},
+                                      {"repetitions_after", metric.repetitions_after},
+                                      {"note", metric.note}};
         if (metric.p) row["p"] = *metric.p;
         json["metrics"].push_back(std::move(row));
     }
@@ -216,15 +245,18 @@ std::string comparison_text(const Comparison &comparison, const CompareOptions &
     });
     std::string text;
     for (const ComparedMetric *metric : shown) text += line_of(*metric);
-    text += fmt::format("{} compared: {} slower, {} failed, {} faster, {} equal", comparison.metrics.size(), comparison.count(Verdict::Slower),
-                        comparison.count(Verdict::Failed), comparison.count(Verdict::Faster), comparison.count(Verdict::Equal));
+    text += fmt::format("{} compared: {} slower, {} failed, {} faster, {} equal", comparison.metrics.size(),
+                        comparison.count(Verdict::Slower), comparison.count(Verdict::Failed), comparison.count(Verdict::Faster),
+                        comparison.count(Verdict::Equal));
     if (const size_t added = comparison.count(Verdict::Added)) text += fmt::format(", {} added", added);
     if (const size_t removed = comparison.count(Verdict::Removed)) text += fmt::format(", {} removed", removed);
     text += '\n';
     if (const size_t undecided = comparison.count(Verdict::Undecided)) {
         size_t least = 1;
         while (least_p(least, least) > options.alpha) least++;
-        text += fmt::format("{} host times have too few repetitions to judge; with --benchmark_repetitions={} they have enough\n", undecided, least);
+        text +=
+            fmt::format("{} host times have too few repetitions to judge; with --benchmark_repetitions={} they have enough\n",
+                        undecided, least);
     }
     return text;
 }

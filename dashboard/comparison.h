@@ -14,14 +14,14 @@
 namespace atalla {
 
 struct CompareOptions {
-    double alpha = 0.01;       // host times differ if the rank test's p is at most this
+    double alpha = 0.01;         // host times differ if the rank test's p is at most this
     double least_change = 0.05;  // and their ratio is at least this far from 1
-    bool host_times = true;    // judge them at all
+    bool host_times = true;      // judge them at all
 };
 
 enum class Verdict {
-    Equal,      // the same count; or host times between which no difference was found
-    Faster,     // fewer, less
+    Equal,   // the same count; or host times between which no difference was found
+    Faster,  // fewer, less
     Slower,
     Undecided,  // host times with too few repetitions for the test to find anything
     Added,      // only new
@@ -31,19 +31,19 @@ enum class Verdict {
 const char *verdict_name(Verdict verdict);
 
 struct ComparedMetric {
-    std::string benchmark;   // "gemm/64x64x64/ax01"
-    std::string metric;      // "cycles", "time"
-    bool exact = false;      // a simulated count, otherwise seconds on a host
+    std::string benchmark;  // "gemm/64x64x64/ax01"
+    std::string metric;     // "cycles", "time"
+    bool exact = false;     // a simulated count, otherwise seconds on a host
     Verdict verdict = Verdict::Equal;
-    double before = 0, after = 0;   // counts: the largest of all repetitions; times: medians
-    double ratio = 1;               // after over before; of times the test's estimate
-    std::optional<double> p;        // of the rank test
+    double before = 0, after = 0;  // counts: the largest of all repetitions; times: medians
+    double ratio = 1;              // after over before; of times the test's estimate
+    std::optional<double> p;       // of the rank test
     size_t repetitions_before = 0, repetitions_after = 0;
-    std::string note;               // why undecided, what failed, counts that vary between repetitions
+    std::string note;  // why undecided, what failed, counts that vary between repetitions
 };
 
 struct Comparison {
-    std::vector<ComparedMetric> metrics;   // by file, benchmark, counts before times
+    std::vector<ComparedMetric> metrics;  // by file, benchmark, counts before times
     size_t count(Verdict verdict) const;
     // Slower or failed.
     bool regressed() const;

@@ -100,7 +100,9 @@ std::vector<HistoryEntry> KernelVersion::history() const {
         join(sum.best_verified, measured[run].best_verified);
         sum.trials += measured[run].trials;
         const bool verified = sum.best_verified > 0;
-        if (sum.best > 0) history.push_back({when, compiler, run_ids[run], verified ? sum.best_verified : sum.best, bound_cycles(), sum.trials, verified});
+        if (sum.best > 0)
+            history.push_back(
+                {when, compiler, run_ids[run], verified ? sum.best_verified : sum.best, bound_cycles(), sum.trials, verified});
     }
     return history;
 }
@@ -109,7 +111,8 @@ std::vector<HistoryEntry> KernelRecord::history() const {
     std::vector<HistoryEntry> all;
     for (const KernelVersion &version : versions)
         for (HistoryEntry &entry : version.history()) all.push_back(std::move(entry));
-    std::stable_sort(all.begin(), all.end(), [](const HistoryEntry &one, const HistoryEntry &other) { return one.when < other.when; });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const HistoryEntry &one, const HistoryEntry &other) { return one.when < other.when; });
     return all;
 }
 
@@ -119,7 +122,8 @@ size_t KernelRecord::trials() const {
     return count;
 }
 
-void for_each_kernel(const Database &database, const std::vector<KeySummary> &keys, const std::function<void(KernelRecord &)> &visit) {
+void for_each_kernel(const Database &database, const std::vector<KeySummary> &keys,
+                     const std::function<void(KernelRecord &)> &visit) {
     // Machine names and runs are asked for beforehand: a visitor of rows must not use the database.
     std::map<TrialKey, std::vector<TuningRun>> runs;
     std::map<std::string, std::string> names;
@@ -133,15 +137,18 @@ void for_each_kernel(const Database &database, const std::vector<KeySummary> &ke
     const auto finish_record = [&] {
         if (!record) return;
         finish_version();
-        std::stable_sort(record->versions.begin(), record->versions.end(),
-                         [](const KernelVersion &one, const KernelVersion &other) { return one.last_activity() < other.last_activity(); });
+        std::stable_sort(
+            record->versions.begin(), record->versions.end(),
+            [](const KernelVersion &one, const KernelVersion &other) { return one.last_activity() < other.last_activity(); });
         const std::vector<TuningRun> &last_runs = record->current().runs;
-        record->unfinished = !last_runs.empty() && (last_runs.back().outcome == "running" || last_runs.back().outcome == "interrupted");
+        record->unfinished =
+            !last_runs.empty() && (last_runs.back().outcome == "running" || last_runs.back().outcome == "interrupted");
         visit(*record);
     };
     database.for_each({}, [&](const StoredTrial &trial) {
         if (!key || *key != trial.key) {
-            const bool same = key && std::tie(key->op, key->workload, key->machine) == std::tie(trial.key.op, trial.key.workload, trial.key.machine);
+            const bool same = key && std::tie(key->op, key->workload, key->machine) ==
+                                         std::tie(trial.key.op, trial.key.workload, trial.key.machine);
             if (same) {
                 finish_version();
             } else {

@@ -14,7 +14,7 @@ namespace atalla {
 
 // The best cycles known after a run of the tuner under one compiler.
 struct HistoryEntry {
-    int64_t when = 0;          // start of the run, milliseconds since 1970
+    int64_t when = 0;  // start of the run, milliseconds since 1970
     std::string compiler;
     std::string run;
     int64_t cycles = 0;
@@ -28,8 +28,8 @@ struct HistoryEntry {
 struct KernelVersion {
     struct Row {
         int64_t when;
-        int64_t cycles;      // 0 unless Ok
-        int32_t run;         // index into `run_ids`
+        int64_t cycles;  // 0 unless Ok
+        int32_t run;     // index into `run_ids`
         Trial::Status status;
         Verification verification;
     };
@@ -49,10 +49,10 @@ struct KernelVersion {
     std::string compiler;
     std::vector<Row> rows;
     std::vector<std::string> run_ids;
-    std::vector<Measured> fastest;             // by cycles, then point
-    std::optional<StoredTrial> winner;         // fastest verified, or else the fastest that is not known to be wrong
-    int64_t unoptimized_cycles = 0;            // of the reference program, 0: not measured
-    std::map<std::string, Failure> failures;   // by status and reason
+    std::vector<Measured> fastest;            // by cycles, then point
+    std::optional<StoredTrial> winner;        // fastest verified, or else the fastest that is not known to be wrong
+    int64_t unoptimized_cycles = 0;           // of the reference program, 0: not measured
+    std::map<std::string, Failure> failures;  // by status and reason
     std::vector<TuningRun> runs;
     double seconds_lower = 0, seconds_simulate = 0;
 
@@ -67,10 +67,10 @@ struct KernelVersion {
 };
 
 struct KernelRecord {
-    std::string id;        // 16 hex digits of operator, workload and machine: the address of its page
+    std::string id;  // 16 hex digits of operator, workload and machine: the address of its page
     std::string op, workload, machine, machine_name;
-    std::vector<KernelVersion> versions;   // latest activity last
-    bool unfinished = false;               // the latest run did not finish
+    std::vector<KernelVersion> versions;  // latest activity last
+    bool unfinished = false;              // the latest run did not finish
 
     const KernelVersion &current() const { return versions.back(); }
     std::vector<HistoryEntry> history() const;
@@ -79,7 +79,8 @@ struct KernelRecord {
 
 // Kernels whose rows the database has, by operator, workload and machine; `visit` gets one after the other, so that one
 // at a time is in memory. `keys` is what database.list() says.
-void for_each_kernel(const Database &database, const std::vector<KeySummary> &keys, const std::function<void(KernelRecord &)> &visit);
+void for_each_kernel(const Database &database, const std::vector<KeySummary> &keys,
+                     const std::function<void(KernelRecord &)> &visit);
 
 // The address of a kernel's page.
 std::string kernel_id(const std::string &op, const std::string &workload, const std::string &machine);

@@ -31,10 +31,17 @@ std::string script_of(const std::string &name, const ordered_json &value) {
     text.reserve(text.size() + json.size() + 4);
     for (const char character : json) {
         switch (character) {
-            case '<': text += "\\u003c"; break;
-            case '>': text += "\\u003e"; break;
-            case '&': text += "\\u0026"; break;
-            default: text += character;
+            case '<':
+                text += "\\u003c";
+                break;
+            case '>':
+                text += "\\u003e";
+                break;
+            case '&':
+                text += "\\u0026";
+                break;
+            default:
+                text += character;
         }
     }
     return text + ");\n";
@@ -44,13 +51,16 @@ class Folder {
 public:
     explicit Folder(const fs::path &output) : output_(output) {
         std::error_code failure;
-        if (fs::exists(output) && !fs::is_directory(output)) throw Error(fmt::format("cannot write the dashboard to {}: it is a file", output.string()));
+        if (fs::exists(output) && !fs::is_directory(output))
+            throw Error(fmt::format("cannot write the dashboard to {}: it is a file", output.string()));
         // What an interrupted run left is an earlier dashboard too.
         const bool earlier = fs::exists(output / data_folder) && fs::exists(output / style_file);
         if (fs::exists(output) && !fs::is_empty(output) && !earlier)
-            throw Error(fmt::format("the folder {} holds something else than a dashboard; name a new folder with -o", output.string()));
+            throw Error(
+                fmt::format("the folder {} holds something else than a dashboard; name a new folder with -o", output.string()));
         fs::create_directories(output / data_folder, failure);
-        if (failure) throw Error(fmt::format("cannot make the folder {}: {}", (output / data_folder).string(), failure.message()));
+        if (failure)
+            throw Error(fmt::format("cannot make the folder {}: {}", (output / data_folder).string(), failure.message()));
         for (const fs::directory_entry &entry : fs::directory_iterator(output / data_folder)) {
             const std::string name = entry.path().filename().string();
             if (name.ends_with(".js") && (name.starts_with("kernel-") || name.starts_with("program-"))) stale_.insert(name);
@@ -59,14 +69,17 @@ public:
     void copy_pages(const fs::path &pages) const {
         std::error_code failure;
         fs::copy(pages, output_, fs::copy_options::recursive | fs::copy_options::overwrite_existing, failure);
-        if (failure) throw Error(fmt::format("cannot copy the pages from {} to {}: {}", pages.string(), output_.string(), failure.message()));
+        if (failure)
+            throw Error(
+                fmt::format("cannot copy the pages from {} to {}: {}", pages.string(), output_.string(), failure.message()));
     }
     void write(const std::string &name, const std::string &key, const ordered_json &value) {
         const fs::path file = output_ / data_folder / name;
         std::ofstream out(file, std::ios::binary);
         out << script_of(key, value);
         out.close();
-        if (!out) throw Error(fmt::format("writing {} failed: is the disk full, or the folder write-protected?", file.string()));
+        if (!out)
+            throw Error(fmt::format("writing {} failed: is the disk full, or the folder write-protected?", file.string()));
         stale_.erase(name);
     }
     // Kernels that an earlier dashboard had and this one has not.
@@ -137,9 +150,13 @@ SiteReport write_site(const Database &database, const SiteOptions &options) {
     });
 
     const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
-    ordered_json summary = {{"title", options.title}, {"generated", now.count()}, {"database", database.file().filename().string()},
-                            {"trials", report.trials}, {"machines", ordered_json::array()}};
-    for (const auto &[fingerprint, name] : machines) summary["machines"].push_back(machine_json(fingerprint, name, options.machines));
+    ordered_json summary = {{"title", options.title},
+                            {"generated", now.count()},
+                            {"database", database.file().filename().string()},
+                            {"trials", report.trials},
+                            {"machines", ordered_json::array()}};
+    for (const auto &[fingerprint, name] : machines)
+        summary["machines"].push_back(machine_json(fingerprint, name, options.machines));
     summary["kernels"] = std::move(kernels);
     folder.write("models.js", "models", {{"networks", models_json(options.models)}, {"compiled", options.loadables}});
     folder.write("benchmarks.js", "benchmarks", benchmarks_json(options.benchmarks, options.compare));
@@ -157,7 +174,9 @@ fs::path find_pages() {
     folders.emplace_back(ATALLA_PAGES_FOLDER);
     for (const fs::path &folder : folders)
         if (fs::exists(folder / "index.html", ignored)) return folder;
-    throw Error(fmt::format("the dashboard's pages are not in {}: install atalla-tune again, or name their folder in ATALLA_PAGES", folders.back().string()));
+    throw Error(
+        fmt::format("the dashboard's pages are not in {}: install atalla-tune again, or name their folder in ATALLA_PAGES",
+                    folders.back().string()));
 }
 
 }  // namespace atalla

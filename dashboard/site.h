@@ -21,12 +21,12 @@ namespace atalla {
 
 // What the compiler knows about a kernel and the database does not. Empty members are left out of the pages.
 struct KernelNotes {
-    std::string title;     // "512x512x512, bias"
-    std::string words;     // the winning schedule in words
+    std::string title;  // "512x512x512, bias"
+    std::string words;  // the winning schedule in words
     double flops = 0;
     std::string bound_by;
     std::vector<std::pair<std::string, int64_t>> bound_terms;
-    std::string program;   // the winner as commented assembly
+    std::string program;  // the winner as commented assembly
 };
 
 // Called for each kernel with its current winner, nullptr if it has none; `with_program` also asks for the program. Whatever
@@ -36,8 +36,8 @@ using DescribeKernel = std::function<KernelNotes(const TrialKey &, const StoredT
 struct SiteLayer {
     std::string name;
     int64_t count = 1;
-    std::string op, workload;   // as in a trial's key
-    std::string problem;        // why it cannot be tuned, then `workload` is empty
+    std::string op, workload;  // as in a trial's key
+    std::string problem;       // why it cannot be tuned, then `workload` is empty
 };
 struct SiteModel {
     std::string name, source;
@@ -46,21 +46,21 @@ struct SiteModel {
 
 struct SiteBenchmarks {
     std::vector<BenchmarkResults> current;
-    std::vector<BenchmarkResults> previous;   // the last run before; may be empty
+    std::vector<BenchmarkResults> previous;  // the last run before; may be empty
 };
 
 struct SiteOptions {
     std::filesystem::path output;
-    std::filesystem::path pages;       // folder of the page sources
+    std::filesystem::path pages;  // folder of the page sources
     std::string title = "Atalla kernels";
-    int64_t programs = 100;            // kernels, the slowest first, whose programs are shown
-    std::vector<Machine> machines;     // those whose descriptions are at hand
+    int64_t programs = 100;         // kernels, the slowest first, whose programs are shown
+    std::vector<Machine> machines;  // those whose descriptions are at hand
     std::vector<SiteModel> models;
-    std::vector<nlohmann::ordered_json> loadables;   // compiled models, as web/models.js takes them
+    std::vector<nlohmann::ordered_json> loadables;  // compiled models, as web/models.js takes them
     SiteBenchmarks benchmarks;
     CompareOptions compare;
-    DescribeKernel describe;           // may be empty
-    std::function<void(int64_t done, int64_t all)> progress;   // kernels written; may be empty
+    DescribeKernel describe;                                  // may be empty
+    std::function<void(int64_t done, int64_t all)> progress;  // kernels written; may be empty
 };
 
 struct SiteReport {

@@ -21,8 +21,12 @@ json workload_json(const std::string &text) {
 ordered_json history_json(const KernelRecord &kernel) {
     ordered_json entries = ordered_json::array();
     for (const HistoryEntry &entry : kernel.history())
-        entries.push_back({{"when", entry.when}, {"compiler", entry.compiler}, {"cycles", entry.cycles}, {"bound", entry.bound_cycles},
-                           {"trials", entry.trials}, {"verified", entry.verified}});
+        entries.push_back({{"when", entry.when},
+                           {"compiler", entry.compiler},
+                           {"cycles", entry.cycles},
+                           {"bound", entry.bound_cycles},
+                           {"trials", entry.trials},
+                           {"verified", entry.verified}});
     return entries;
 }
 
@@ -32,9 +36,12 @@ int64_t count_of(const KernelVersion &version, Trial::Status status) {
 
 const char *verification_name(Verification verification) {
     switch (verification) {
-        case Verification::Verified: return "verified";
-        case Verification::Differs: return "wrong";
-        case Verification::Unverified: break;
+        case Verification::Verified:
+            return "verified";
+        case Verification::Differs:
+            return "wrong";
+        case Verification::Unverified:
+            break;
     }
     return "";
 }
@@ -57,30 +64,55 @@ ordered_json rows_json(const KernelVersion &version) {
 ordered_json version_json(const KernelVersion &version) {
     ordered_json runs = ordered_json::array();
     for (const TuningRun &run : version.runs)
-        runs.push_back({{"id", run.id}, {"host", run.host}, {"strategy", run.strategy}, {"seed", run.seed}, {"started", run.started},
-                        {"ended", run.ended}, {"outcome", run.outcome}, {"bound", run.bound_cycles}});
+        runs.push_back({{"id", run.id},
+                        {"host", run.host},
+                        {"strategy", run.strategy},
+                        {"seed", run.seed},
+                        {"started", run.started},
+                        {"ended", run.ended},
+                        {"outcome", run.outcome},
+                        {"bound", run.bound_cycles}});
     ordered_json fastest = ordered_json::array();
     for (const KernelVersion::Measured &trial : version.fastest)
-        fastest.push_back({{"cycles", trial.cycles}, {"point", trial.point.assignments()}, {"verification", verification_name(trial.verification)},
-                           {"differs", trial.differs}, {"when", trial.when}});
+        fastest.push_back({{"cycles", trial.cycles},
+                           {"point", trial.point.assignments()},
+                           {"verification", verification_name(trial.verification)},
+                           {"differs", trial.differs},
+                           {"when", trial.when}});
     ordered_json failures = ordered_json::array();
     for (const auto &[kind, failure] : version.failures)
-        failures.push_back({{"status", status_name(failure.status)}, {"reason", failure.reason}, {"count", failure.count},
+        failures.push_back({{"status", status_name(failure.status)},
+                            {"reason", failure.reason},
+                            {"count", failure.count},
                             {"point", failure.example.assignments()}});
     ordered_json winner;
     if (version.winner) {
-        winner = {{"cycles", version.winner->trial.cycles}, {"values", json(version.winner->trial.point)},
-                  {"point", version.winner->trial.point.assignments()}, {"verified", version.winner->verification == Verification::Verified},
+        winner = {{"cycles", version.winner->trial.cycles},
+                  {"values", json(version.winner->trial.point)},
+                  {"point", version.winner->trial.point.assignments()},
+                  {"verified", version.winner->verification == Verification::Verified},
                   {"counters", version.winner->trial.counters}};
     }
-    return {{"compiler", version.compiler}, {"bound", version.bound_cycles()}, {"unoptimized", version.unoptimized_cycles}, {"winner", winner}, {"runs", runs}, {"run_ids", version.run_ids},
-            {"rows", rows_json(version)}, {"fastest", fastest}, {"failures", failures}, {"seconds_lower", version.seconds_lower},
+    return {{"compiler", version.compiler},
+            {"bound", version.bound_cycles()},
+            {"unoptimized", version.unoptimized_cycles},
+            {"winner", winner},
+            {"runs", runs},
+            {"run_ids", version.run_ids},
+            {"rows", rows_json(version)},
+            {"fastest", fastest},
+            {"failures", failures},
+            {"seconds_lower", version.seconds_lower},
             {"seconds_simulate", version.seconds_simulate}};
 }
 
 ordered_json identity_json(const KernelRecord &kernel, const KernelNotes &notes) {
-    return {{"id", kernel.id}, {"op", kernel.op}, {"workload", workload_json(kernel.workload)}, {"title", notes.title},
-            {"machine", kernel.machine}, {"machine_name", kernel.machine_name.empty() ? kernel.machine : kernel.machine_name}};
+    return {{"id", kernel.id},
+            {"op", kernel.op},
+            {"workload", workload_json(kernel.workload)},
+            {"title", notes.title},
+            {"machine", kernel.machine},
+            {"machine_name", kernel.machine_name.empty() ? kernel.machine : kernel.machine_name}};
 }
 
 }  // namespace
@@ -121,10 +153,14 @@ ordered_json machine_json(const std::string &fingerprint, const std::string &nam
         // Rates of the array, of the lanes' adder, and of DRAM over a long transfer.
         constexpr int64_t megabyte = 1 << 20;
         result["timed"] = machine.timed();
-        result["peak"] = {{"array_flops", 2 * machine.sa.rows * machine.sa.cols},
-                          {"lane_flops", static_cast<double>(machine.vec.vl) / static_cast<double>(std::max<int64_t>(machine.vec.ii, 1))},
-                          {"dram_bytes", machine.timed() ? static_cast<double>(megabyte) / static_cast<double>(dram_cycles(machine, megabyte)) : 0},
-                          {"beat", machine.sdma.beat}, {"array_rows", machine.sa.rows}, {"array_cols", machine.sa.cols}};
+        result["peak"] = {
+            {"array_flops", 2 * machine.sa.rows * machine.sa.cols},
+            {"lane_flops", static_cast<double>(machine.vec.vl) / static_cast<double>(std::max<int64_t>(machine.vec.ii, 1))},
+            {"dram_bytes",
+             machine.timed() ? static_cast<double>(megabyte) / static_cast<double>(dram_cycles(machine, megabyte)) : 0},
+            {"beat", machine.sdma.beat},
+            {"array_rows", machine.sa.rows},
+            {"array_cols", machine.sa.cols}};
     }
     return result;
 }
@@ -134,7 +170,10 @@ ordered_json models_json(const std::vector<SiteModel> &models) {
     for (const SiteModel &model : models) {
         ordered_json layers = ordered_json::array();
         for (const SiteLayer &layer : model.layers)
-            layers.push_back({{"name", layer.name}, {"count", layer.count}, {"op", layer.op}, {"workload", workload_json(layer.workload)},
+            layers.push_back({{"name", layer.name},
+                              {"count", layer.count},
+                              {"op", layer.op},
+                              {"workload", workload_json(layer.workload)},
                               {"problem", layer.problem}});
         all.push_back({{"name", model.name}, {"source", model.source}, {"layers", layers}});
     }
@@ -148,14 +187,16 @@ ordered_json benchmarks_json(const SiteBenchmarks &benchmarks, const CompareOpti
         for (const auto &[name, run] : file.runs) {
             ordered_json counters = ordered_json::object();
             for (const auto &[counter, values] : run.counters) counters[counter] = values.front();
-            runs.push_back({{"name", name}, {"seconds", run.seconds}, {"counters", counters}, {"label", run.label}, {"error", run.error}});
+            runs.push_back(
+                {{"name", name}, {"seconds", run.seconds}, {"counters", counters}, {"label", run.label}, {"error", run.error}});
         }
         results.push_back({{"name", file.name}, {"date", file.date}, {"host", file.host}, {"runs", runs}});
     }
     ordered_json json = {{"results", results}, {"comparison", nullptr}, {"previous", ordered_json::array()}};
     if (benchmarks.previous.empty()) return json;
     json["comparison"] = comparison_json(compare_benchmarks(benchmarks.previous, benchmarks.current, options), options);
-    for (const BenchmarkResults &file : benchmarks.previous) json["previous"].push_back({{"name", file.name}, {"date", file.date}, {"host", file.host}});
+    for (const BenchmarkResults &file : benchmarks.previous)
+        json["previous"].push_back({{"name", file.name}, {"date", file.date}, {"host", file.host}});
     return json;
 }
 

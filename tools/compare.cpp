@@ -22,12 +22,14 @@ struct Options {
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app("Compares results of benchmarks: simulated cycles exactly, host times by a rank test over repetitions.", "atalla-compare");
-    app.footer("Examples:\n"
-               "  atalla-compare old/ build/bench/\n"
-               "  atalla-compare old.json new.json --json\n"
-               "  ./atalla bench gemm --compare last\n\n"
-               "Exit status: 0 nothing is slower, 3 something is slower or failed, 1 the results cannot be read.");
+    CLI::App app("Compares results of benchmarks: simulated cycles exactly, host times by a rank test over repetitions.",
+                 "atalla-compare");
+    app.footer(
+        "Examples:\n"
+        "  atalla-compare old/ build/bench/\n"
+        "  atalla-compare old.json new.json --json\n"
+        "  ./atalla bench gemm --compare last\n\n"
+        "Exit status: 0 nothing is slower, 3 something is slower or failed, 1 the results cannot be read.");
     Options options;
     app.add_option("old", options.before, "The results to compare with: a file, or a folder of them")->required();
     app.add_option("new", options.after, "The results to judge: files or folders")->required();
@@ -46,7 +48,8 @@ int main(int argc, char **argv) {
         std::vector<atalla::BenchmarkResults> after;
         for (const std::filesystem::path &path : options.after)
             for (atalla::BenchmarkResults &results : atalla::read_benchmarks(path)) after.push_back(std::move(results));
-        const atalla::Comparison comparison = atalla::compare_benchmarks(atalla::read_benchmarks(options.before), after, options.compare);
+        const atalla::Comparison comparison =
+            atalla::compare_benchmarks(atalla::read_benchmarks(options.before), after, options.compare);
         regressed = comparison.regressed();
         if (options.json) {
             std::cout << atalla::comparison_json(comparison, options.compare).dump(2) << '\n';

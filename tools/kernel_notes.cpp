@@ -31,7 +31,8 @@ std::vector<Machine> known_machines() {
 }
 
 DescribeKernel kernel_describer(std::vector<Machine> machines) {
-    return [machines = std::move(machines), compiler = compiler_fingerprint()](const TrialKey &key, const StoredTrial *winner, bool with_program) {
+    return [machines = std::move(machines), compiler = compiler_fingerprint()](const TrialKey &key, const StoredTrial *winner,
+                                                                               bool with_program) {
         KernelNotes notes;
         const std::shared_ptr<const Workload> workload = find_operator(key.op).parse(key.workload);
         notes.title = workload->title();

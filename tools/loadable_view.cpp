@@ -23,7 +23,8 @@ std::vector<int32_t> touched(const loadable::Step &step) {
     const auto *host = step.work_as_HostCall();
     values.assign(host->results()->begin(), host->results()->end());
     for (const auto *argument : *host->arguments()) {
-        const bool tensors = argument->kind() == loadable::ArgumentKind_Tensor || argument->kind() == loadable::ArgumentKind_Tensors;
+        const bool tensors =
+            argument->kind() == loadable::ArgumentKind_Tensor || argument->kind() == loadable::ArgumentKind_Tensors;
         if (!tensors || argument->ints() == nullptr) continue;
         for (int64_t value : *argument->ints()) values.push_back(static_cast<int32_t>(value));
     }
@@ -43,7 +44,8 @@ Json memory_json(const Model::Specialization &specialization) {
             last = std::max(last, step);
         }
     }
-    const std::set<int32_t> inputs(table.inputs()->begin(), table.inputs()->end()), outputs(table.outputs()->begin(), table.outputs()->end());
+    const std::set<int32_t> inputs(table.inputs()->begin(), table.inputs()->end()),
+        outputs(table.outputs()->begin(), table.outputs()->end());
     Json memory = Json::array();
     for (uint32_t index = 0; index < table.values()->size(); index++) {
         const loadable::Value &value = *table.values()->Get(index);
@@ -59,8 +61,17 @@ Json memory_json(const Model::Specialization &specialization) {
         }
         if (inputs.contains(number)) first = 0;
         if (outputs.contains(number)) last = last_step;
-        const char *kind = constant ? "constant" : state ? "state" : inputs.contains(number) ? "input" : outputs.contains(number) ? "output" : "computed";
-        memory.push_back({{"name", value.name()->str()}, {"kind", kind}, {"address", value.address()}, {"bytes", bytes}, {"first", first}, {"last", last}});
+        const char *kind = constant                   ? "constant"
+                           : state                    ? "state"
+                           : inputs.contains(number)  ? "input"
+                           : outputs.contains(number) ? "output"
+                                                      : "computed";
+        memory.push_back({{"name", value.name()->str()},
+                          {"kind", kind},
+                          {"address", value.address()},
+                          {"bytes", bytes},
+                          {"first", first},
+                          {"last", last}});
     }
     return memory;
 }
@@ -80,7 +91,8 @@ Json steps_json(const Model::Specialization &specialization) {
             const auto next = std::upper_bound(entries.begin(), entries.end(), device->entry());
             for (const auto *call : *table.code()->calls()) {
                 if (call->begin() < device->entry() || (next != entries.end() && call->begin() >= *next)) continue;
-                row["kernels"].push_back({{"node", call->name()->str()}, {"kernel", table.code()->routines()->Get(call->routine())->name()->str()}});
+                row["kernels"].push_back(
+                    {{"node", call->name()->str()}, {"kernel", table.code()->routines()->Get(call->routine())->name()->str()}});
             }
         } else {
             row["on"] = "host";
@@ -115,10 +127,17 @@ nlohmann::ordered_json loadable_view(const std::filesystem::path &file) {
     const Json description = describe(*model);
     const Model::Specialization &specialization = model->specializations().front();
     const loadable::Specialization &table = *specialization.table;
-    Json view = {{"name", description.at("name")}, {"machine", description.at("machine")}, {"machine_fingerprint", description.at("machine_fingerprint")},
-                 {"compiler", description.at("compiler")}, {"inputs", description.at("inputs")}, {"outputs", description.at("outputs")},
-                 {"sizes", description.at("specializations").at(0).at("inputs")}, {"operators", description.at("operators")},
-                 {"specializations", model->specializations().size()}, {"cycles", nullptr}, {"problem", ""}};
+    Json view = {{"name", description.at("name")},
+                 {"machine", description.at("machine")},
+                 {"machine_fingerprint", description.at("machine_fingerprint")},
+                 {"compiler", description.at("compiler")},
+                 {"inputs", description.at("inputs")},
+                 {"outputs", description.at("outputs")},
+                 {"sizes", description.at("specializations").at(0).at("inputs")},
+                 {"operators", description.at("operators")},
+                 {"specializations", model->specializations().size()},
+                 {"cycles", nullptr},
+                 {"problem", ""}};
     view["steps"] = steps_json(specialization);
     view["memory"] = memory_json(specialization);
     view["memory_bytes"] = table.memory_bytes();

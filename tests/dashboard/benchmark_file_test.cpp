@@ -71,7 +71,8 @@ TEST_F(BenchmarkFile, ErrorsSayWhatToDo) {
     EXPECT_THAT(error("{"), HasSubstr("x.json"));
     EXPECT_THAT(error("[1]"), HasSubstr("is not a result of Google Benchmark: it needs \"benchmarks\""));
     EXPECT_THAT(error(R"({"benchmarks": [{"name": "a"}]})"), HasSubstr("is not a result of Google Benchmark"));
-    EXPECT_THAT(error(R"({"benchmarks": [{"name": "a", "real_time": 1, "time_unit": "h"}]})"), HasSubstr("has the time unit 'h'; there are ns, us, ms and s"));
+    EXPECT_THAT(error(R"({"benchmarks": [{"name": "a", "real_time": 1, "time_unit": "h"}]})"),
+                HasSubstr("has the time unit 'h'; there are ns, us, ms and s"));
     EXPECT_THAT(error(R"({"benchmarks": [{"name": "a_mean", "run_type": "aggregate", "real_time": 1}]})"),
                 HasSubstr("has only aggregates; run the benchmark without --benchmark_report_aggregates_only"));
     EXPECT_THAT(error_of([&] { read_benchmarks(folder / "absent.json"); }), HasSubstr("cannot read the benchmark results"));
@@ -81,7 +82,8 @@ TEST_F(BenchmarkFile, ErrorsSayWhatToDo) {
 
 TEST(ExactCounters, AreCyclesAndPackets) {
     for (const char *name : {"cycles", "packets", "naive_cycles", "total_packets"}) EXPECT_TRUE(is_exact_counter(name)) << name;
-    for (const char *name : {"cycles/s", "bound_share", "lower_ms", "megacycles", "trials"}) EXPECT_FALSE(is_exact_counter(name)) << name;
+    for (const char *name : {"cycles/s", "bound_share", "lower_ms", "megacycles", "trials"})
+        EXPECT_FALSE(is_exact_counter(name)) << name;
 }
 
 }  // namespace

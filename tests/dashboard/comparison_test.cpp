@@ -12,7 +12,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-BenchmarkResults results(const std::string &name, std::map<std::string, BenchmarkRun> runs) { return {name, "", "", std::move(runs)}; }
+BenchmarkResults results(const std::string &name, std::map<std::string, BenchmarkRun> runs) {
+    return {name, "", "", std::move(runs)};
+}
 BenchmarkRun cycles(double count) { return {{0.5}, {{"cycles", {count}}}, "", ""}; }
 BenchmarkRun times(std::vector<double> seconds) { return {std::move(seconds), {}, "", ""}; }
 
@@ -47,7 +49,8 @@ TEST(Comparison, OtherCountersAreNotJudged) {
     BenchmarkRun before = times({1}), after = times({1});
     before.counters["bound_share"] = {0.9};
     after.counters["bound_share"] = {0.5};
-    EXPECT_TRUE(compare_benchmarks({results("x", {{"b", before}})}, {results("x", {{"b", after}})}, without_times()).metrics.empty());
+    EXPECT_TRUE(
+        compare_benchmarks({results("x", {{"b", before}})}, {results("x", {{"b", after}})}, without_times()).metrics.empty());
 }
 
 TEST(Comparison, HostTimesNeedRepetitionsProbabilityAndSize) {
@@ -61,8 +64,9 @@ TEST(Comparison, HostTimesNeedRepetitionsProbabilityAndSize) {
     EXPECT_EQ(only_metric(times(base), times(slower)).verdict, Verdict::Slower);
     EXPECT_NEAR(only_metric(times(base), times(slower)).ratio, 1.2, 1e-3);
     EXPECT_EQ(only_metric(times(base), times(faster)).verdict, Verdict::Faster);
-    EXPECT_EQ(only_metric(times(base), times(little)).verdict, Verdict::Equal);   // significant, but below 5 %
-    EXPECT_EQ(only_metric(times(base), times({0.9, 1.5, 0.95, 1.6, 1.0, 1.7})).verdict, Verdict::Equal);   // large, but may be chance
+    EXPECT_EQ(only_metric(times(base), times(little)).verdict, Verdict::Equal);  // significant, but below 5 %
+    EXPECT_EQ(only_metric(times(base), times({0.9, 1.5, 0.95, 1.6, 1.0, 1.7})).verdict,
+              Verdict::Equal);  // large, but may be chance
     const ComparedMetric few = only_metric(times({1, 1.1, 1.2, 1.3}), times({2, 2.1, 2.2, 2.3}));
     EXPECT_EQ(few.verdict, Verdict::Undecided);
     EXPECT_EQ(few.note, "4 and 4 repetitions are too few to judge");
@@ -74,8 +78,9 @@ TEST(Comparison, HostTimesNeedRepetitionsProbabilityAndSize) {
 TEST(Comparison, BenchmarksThatComeGoOrFail) {
     BenchmarkRun broken;
     broken.error = "no schedule";
-    const Comparison comparison = compare_benchmarks({results("x", {{"gone", cycles(1)}, {"broke", cycles(1)}, {"broken", broken}, {"mended", broken}})},
-                                                     {results("x", {{"new", cycles(1)}, {"broke", broken}, {"broken", broken}, {"mended", cycles(1)}})});
+    const Comparison comparison =
+        compare_benchmarks({results("x", {{"gone", cycles(1)}, {"broke", cycles(1)}, {"broken", broken}, {"mended", broken}})},
+                           {results("x", {{"new", cycles(1)}, {"broke", broken}, {"broken", broken}, {"mended", cycles(1)}})});
     EXPECT_EQ(comparison.count(Verdict::Removed), 1u);
     EXPECT_EQ(comparison.count(Verdict::Added), 2u);
     EXPECT_EQ(comparison.count(Verdict::Failed), 1u);
@@ -92,8 +97,9 @@ TEST(Comparison, FilesAreMatchedByNameAndOneByOneWhateverTheName) {
 }
 
 TEST(Comparison, TextShowsTheWorstFirstAndTheTotals) {
-    const Comparison comparison = compare_benchmarks({results("x", {{"a", cycles(1000)}, {"b", cycles(1000)}, {"c", cycles(1000)}, {"d", cycles(1000)}})},
-                                                     {results("x", {{"a", cycles(900)}, {"b", cycles(1001)}, {"c", cycles(2000)}, {"d", cycles(1000)}})});
+    const Comparison comparison =
+        compare_benchmarks({results("x", {{"a", cycles(1000)}, {"b", cycles(1000)}, {"c", cycles(1000)}, {"d", cycles(1000)}})},
+                           {results("x", {{"a", cycles(900)}, {"b", cycles(1001)}, {"c", cycles(2000)}, {"d", cycles(1000)}})});
     const std::string text = comparison_text(comparison, {}, false);
     EXPECT_EQ(text,
               "  slower     c  cycles 1,000 -> 2,000  +1,000  (+100.00 %)\n"

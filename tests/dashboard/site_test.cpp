@@ -80,7 +80,8 @@ TEST_F(Site, ASummaryRowAndAPageForEachKernel) {
     EXPECT_EQ(version.at("rows").at("cycles").size(), 3u);
     EXPECT_EQ(version.at("fastest").size(), 2u);
     EXPECT_EQ(version.at("failures").at(0).at("reason"), "rule 51");
-    for (const char *name : {"index.html", "kernel.html", "models.html", "machines.html", "changes.html", "vendor/uplot.min.js"})
+    for (const char *name :
+         {"index.html", "kernel.html", "models.html", "machines.html", "changes.html", "vendor/uplot.min.js"})
         EXPECT_TRUE(std::filesystem::exists(folder / "site" / name)) << name;
 }
 
@@ -112,7 +113,8 @@ TEST_F(Site, WrongResultsNeverWinAndTheUnoptimizedProgramIsNoTrial) {
     EXPECT_EQ(row.at("cycles"), 1000);
     EXPECT_EQ(row.at("trials"), 2);
     EXPECT_EQ(row.at("history").size(), 1u);
-    const json version = received(folder / "site" / "data" / ("kernel-" + row.at("id").get<std::string>() + ".js")).at("versions").at(0);
+    const json version =
+        received(folder / "site" / "data" / ("kernel-" + row.at("id").get<std::string>() + ".js")).at("versions").at(0);
     EXPECT_EQ(version.at("unoptimized"), 9000);
     EXPECT_EQ(version.at("fastest").at(0).at("verification"), "wrong");
 }
@@ -129,7 +131,8 @@ TEST_F(Site, NamesCannotLeaveTheirText) {
         EXPECT_THAT(text, Not(HasSubstr("&"))) << entry.path();
         EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; })) << entry.path();
     }
-    EXPECT_THAT(summary().at("kernels").at(0).at("op").get<std::string>(), testing::StartsWith("<img src=x onerror=alert(1)>&\"'`$(rm)%00../"));
+    EXPECT_THAT(summary().at("kernels").at(0).at("op").get<std::string>(),
+                testing::StartsWith("<img src=x onerror=alert(1)>&\"'`$(rm)%00../"));
 }
 
 TEST_F(Site, AnEmptyDatabaseHasPagesToo) {
@@ -155,7 +158,8 @@ TEST_F(Site, AnEarlierDashboardIsReplacedAnythingElseIsNot) {
     std::filesystem::create_directory(folder / "mine");
     std::ofstream(folder / "mine" / "thesis.tex") << "precious";
     options.output = folder / "mine";
-    EXPECT_THAT(error_of([&] { write_site(database, options); }), HasSubstr("holds something else than a dashboard; name a new folder with -o"));
+    EXPECT_THAT(error_of([&] { write_site(database, options); }),
+                HasSubstr("holds something else than a dashboard; name a new folder with -o"));
     EXPECT_EQ(text_of(folder / "mine" / "thesis.tex"), "precious");
     options.output = folder / "mine" / "thesis.tex";
     EXPECT_THAT(error_of([&] { write_site(database, options); }), HasSubstr("it is a file"));
@@ -167,7 +171,7 @@ TEST_F(Site, WhatTheCompilerKnowsIsShownAndItsErrorsAreNot) {
     options.programs = 1;
     options.describe = [](const TrialKey &of, const StoredTrial *winner, bool with_program) {
         if (of.workload == R"({"m":64})") {
-            EXPECT_FALSE(with_program);   // it is the faster one
+            EXPECT_FALSE(with_program);  // it is the faster one
             throw Error("no such operator");
         }
         KernelNotes notes;
