@@ -7,6 +7,7 @@ cmake writes a build.ninja that makes a program by copying its source; that of t
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -149,6 +150,11 @@ class Launcher(unittest.TestCase):
             result = self.launch(*arguments)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(message, result.stderr)
+
+    def test_links_of_the_documentation_lead_somewhere(self):
+        for page in [SOURCE / "README.md", *SOURCE.glob("docs/*.md")]:
+            for link in re.findall(r"\]\(([^)#:\s]+)[^):]*\)", page.read_text()):
+                self.assertTrue((page.parent / link).exists(), f"{page.name} links to {link}")
 
     # What it installs
 
