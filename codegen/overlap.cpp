@@ -6,82 +6,24 @@
 
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
+#include "codegen/transfer_code.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
 
 namespace {
 
-// Tiles of a copy as groups whose places grow by constant steps from group to group.
-struct Run {
-    std::vector<Tile> group;
-    int64_t count = 1, row_step = 0, mem_step = 0;
-};
-
-bool same_shape(const Tile &a, const Tile &b) {
-    return a.pad == b.pad && a.rows == b.rows && a.cols == b.cols && a.pitch == b.pitch;
-}
-
-Run longest_run(const std::vector<Tile> &tiles, size_t first, size_t period) {
-    Run run;
-    run.group.assign(tiles.begin() + first, tiles.begin() + first + period);
-    for (size_t at = first + period; at + period <= tiles.size(); at += period) {
-        const int64_t row_step = tiles[at].row - tiles[at - period].row, mem_step = tiles[at].mem - tiles[at - period].mem;
-        if (run.count > 1 && (row_step != run.row_step || mem_step != run.mem_step)) break;
-        bool fits = true;
-        for (size_t i = 0; i < period && fits; i++) {
-            const Tile &now = tiles[at + i], &before = tiles[at + i - period];
-            fits = same_shape(now, before) && now.row - before.row == row_step && now.mem - before.mem == mem_step;
-        }
-        if (!fits) break;
-        run.row_step = row_step;
-        run.mem_step = mem_step;
-        run.count++;
-    }
-    return run;
-}
-
-std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
-    constexpr size_t longest_period = 16;
-    std::vector<Run> runs;
-    for (size_t first = 0; first < tiles.size();) {
-        Run best = longest_run(tiles, first, 1);
-        for (size_t period = 2; period <= longest_period && first + period <= tiles.size(); period++) {
-            Run run = longest_run(tiles, first, period);
-            if (run.count > 1 && run.count * run.group.size() > best.count * best.group.size()) best = std::move(run);
-        }
-        first += best.count * best.group.size();
-        runs.push_back(std::move(best));
-    }
-    return runs;
-}
-
-// The registers of one run's transfers.
-struct Channel {
-    const Copy *copy = nullptr;
-    Run run;
-    std::vector<Reg> pad, mem, control;   // one of each for every tile of the group
-};
-
 class Overlap {
 public:
-    Overlap(Kernel &kernel, bool ahead) : kernel_(kernel), ahead_(ahead) {}
+    Overlap(Kernel &kernel, bool ahead) : kernel_(kernel), ahead_(ahead), rings_(kernel, ahead), code_(kernel, rings_) {}
 
     void run() {
-        find_rings(kernel_.body, 0);
         Body before, after;
         Body body = rewrite(std::move(kernel_.body), -1, before, after);
         kernel_.body = std::move(body);
     }
 
 private:
-    struct Ring {
-        int atom = -1, loop = -1;
-        int64_t rows = 0;
-        bool usable = true;
-        Reg current;    // byte address (in the pads) of the slot this iteration computes on
-    };
-
     struct Channels {
         std::vector<Channel> list;
         Reg armed;              // this iteration made a result
@@ -89,206 +31,6 @@ private:
         Reg pending;            // a result waits to leave,
         Reg leaving, slot;      // from here and to there
     };
-
-    // ---- rings
-
-    void note_ring(int allocation, const LinearForm &row) {
-        Ring found;
-        for (auto [atom, coefficient] : row.terms) {
-            // A loop that runs twice is its own slot number.
-            const Atom &slot_atom = kernel_.atoms[atom];
-            const int64_t rows = kernel_.allocations[allocation].rows;
-            if (slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows)
-                found = {atom, slot_atom.loop, coefficient, true, {}};
-            const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
-            if (mod == nullptr) continue;
-            const auto *count = mod->b.as<Halide::Internal::IntImm>();
-            if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, {}};
-        }
-        auto [it, inserted] = rings_.try_emplace(allocation, found);
-        if (!inserted && (it->second.atom != found.atom || it->second.rows != found.rows)) it->second.usable = false;
-        if (found.atom < 0) it->second.usable = false;
-    }
-
-    // What runs before all loops (fills of every slot) names slots by number.
-    void find_rings(const Body &body, int depth) {
-        for (const Node &node : body) {
-            if (node.op && node.op->access && depth > 0) note_ring(node.op->access->allocation, node.op->access->row);
-            if (node.copy) note_ring(node.copy->allocation, node.copy->pad_row);
-            if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
-            if (node.loop && !node.loop->fill) find_rings(node.loop->body, depth + 1);
-        }
-    }
-
-    Ring *ring_of(int allocation) {
-        const auto it = rings_.find(allocation);
-        return ahead_ && it != rings_.end() && it->second.usable ? &it->second : nullptr;
-    }
-
-    Reg slot(int allocation) {
-        Ring &ring = rings_.at(allocation);
-        if (!ring.current.defined()) ring.current = kernel_.scalar(kernel_.allocations[allocation].name + "_slot");
-        return ring.current;
-    }
-
-    int64_t slot_bytes(int allocation) const {
-        const Ring &ring = rings_.at(allocation);
-        return kernel_.allocations[allocation].step_in_pad(ring.rows).value() * kernel_.machine->pad.row_bytes;
-    }
-
-    // Accesses to a ring go through its slot register instead of `loop % 2`.
-    void use_slots(Body &body) {
-        for (Node &node : body) {
-            if (node.op && node.op->access)
-                if (const Ring *ring = ring_of(node.op->access->allocation)) {
-                    node.op->access->row.terms.erase(ring->atom);
-                    node.op->access->slot = slot(node.op->access->allocation);
-                }
-            if (node.loop) use_slots(node.loop->body);
-        }
-    }
-
-    // ---- pieces of code
-
-    static Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus = {}) {
-        Op op;
-        op.opcode = Opcode::addi_s;
-        op.dst = dst;
-        op.value = std::move(value);
-        op.src = plus;
-        return op;
-    }
-    static Op binary(Opcode opcode, Reg dst, Reg a, Reg b) {
-        Op op;
-        op.opcode = opcode;
-        op.dst = dst;
-        op.src = {a, b};
-        return op;
-    }
-
-    int64_t first_byte(int allocation) const { return kernel_.allocations[allocation].base_row * kernel_.machine->pad.row_bytes; }
-    // current -> the other slot: both are linear in one sum.
-    Op other_slot(int allocation, Reg dst, Reg from) {
-        return binary(Opcode::sub_s, dst, kernel_.constant(static_cast<int32_t>(2 * first_byte(allocation) + slot_bytes(allocation))), from);
-    }
-
-    // Bytes in a pad (relative to the ring slot of a ring, which is in a register) and bytes in memory.
-    LinearForm pad_bytes(const Copy &copy, const Tile &tile) const {
-        const Allocation &allocation = kernel_.allocations[copy.allocation];
-        LinearForm form = copy.pad_row;
-        const auto it = rings_.find(copy.allocation);
-        const bool ring = ahead_ && it != rings_.end() && it->second.usable;
-        if (ring) form.terms.erase(it->second.atom);
-        for (auto &[atom, step] : form.terms) {
-            const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
-            if (!in_pad) throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
-            step = *in_pad;
-        }
-        form.constant += (ring ? 0 : allocation.base_row) + tile.row;
-        return form.scaled(kernel_.machine->pad.row_bytes);
-    }
-    LinearForm mem_bytes(const Copy &copy, int64_t offset) const {
-        LinearForm form = copy.mem;
-        form.constant += offset;
-        return form.scaled(2);
-    }
-
-    int32_t control_word(const Tile &tile) const {
-        const uint32_t pitch = tile.rows == 1 ? tile.cols : tile.pitch;
-        return static_cast<int32_t>(uint32_t(tile.pad) << 30 | uint32_t(tile.rows - 1) << 25 | uint32_t(tile.cols - 1) << 20 | (pitch - 1));
-    }
-
-    Channel channel(const Copy &copy, const Run &run) {
-        Channel result{&copy, run, {}, {}, {}};
-        const std::string &name = kernel_.allocations[copy.allocation].name;
-        for (const Tile &tile : run.group) {
-            result.pad.push_back(kernel_.scalar(name + "_dma"));
-            result.mem.push_back(kernel_.scalar(name + "_mem"));
-            result.control.push_back(kernel_.constant(control_word(tile)));
-        }
-        return result;
-    }
-
-    Op transfer(const Channel &c, size_t i, bool ahead) const {
-        Op op;
-        op.opcode = c.copy->load ? Opcode::scpad_ld : Opcode::scpad_st;
-        op.dst = c.pad[i];
-        op.src = {c.pad[i], c.mem[i], c.control[i]};
-        op.pad = c.run.group[i].pad;
-        op.orders = c.copy->allocation;
-        op.ahead = ahead;
-        op.source = c.copy->source;
-        return op;
-    }
-
-    // Points a channel at its first group, or one step before it.
-    void aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
-        for (size_t i = 0; i < c.run.group.size(); i++) {
-            const Tile &tile = c.run.group[i];
-            const int64_t back = before_first ? 1 : 0;
-            Tile at = tile;
-            at.row -= back * c.run.row_step;
-            Op pad = value_op(c.pad[i], pad_bytes(*c.copy, at), {slot_register});
-            pad.loop_values = loop_values;
-            out.push_back(std::move(pad));
-            const int64_t offset = tile.mem - back * c.run.mem_step;
-            Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{offset * 2, {}}, {memory})
-                                      : value_op(c.mem[i], mem_bytes(*c.copy, offset), {kernel_.tensors[c.copy->tensor].base});
-            mem.loop_values = loop_values;
-            out.push_back(std::move(mem));
-        }
-    }
-    void step(const Channel &c, Body &out) const {
-        for (size_t i = 0; i < c.run.group.size(); i++) {
-            if (c.run.row_step != 0) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
-            if (c.run.mem_step != 0) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
-        }
-    }
-    void start_group(const Channel &c, bool ahead, Body &out) const {
-        for (size_t i = 0; i < c.run.group.size(); i++) out.push_back(transfer(c, i, ahead));
-    }
-    // Reads the base registers: what follows runs after the transfers.
-    void wait(const std::vector<Channel> &channels, Body &out) const {
-        for (const Channel &c : channels)
-            for (size_t i = 0; i < c.pad.size(); i += 2) {
-                Op op = binary(Opcode::or_s, zero_scalar, c.pad[i], i + 1 < c.pad.size() ? c.pad[i + 1] : zero_scalar);
-                op.orders = c.copy->allocation;
-                out.push_back(op);
-            }
-    }
-    Op fence(int allocation) const {
-        Op op;
-        op.orders = allocation;
-        op.fence = true;
-        return op;
-    }
-
-    // All groups of a run, one after the other (each waits for its own engine).
-    void start_all(const Channel &c, bool ahead, Body &out) {
-        if (c.run.count == 1) {
-            start_group(c, ahead, out);
-            return;
-        }
-        Loop loop;
-        loop.id = static_cast<int>(kernel_.loops.size());
-        loop.extent = c.run.count;
-        loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
-        kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
-        start_group(c, ahead, loop.body);
-        step(c, loop.body);
-        out.push_back(std::move(loop));
-    }
-
-    void in_place(const Copy &copy, Body &out) {
-        std::vector<Channel> channels;
-        if (!copy.load) out.push_back(fence(copy.allocation));
-        for (const Run &run : split_runs(copy.tiles)) {
-            channels.push_back(channel(copy, run));
-            aim(channels.back(), false, Reg{}, Reg{}, {}, out);
-            start_all(channels.back(), false, out);
-            wait({channels.back()}, out);
-        }
-    }
 
     // ---- the tree
 
@@ -303,10 +45,10 @@ private:
                     const Reg first = kernel_.scalar("first");
                     out.push_back(binary(Opcode::sltu_s, first, kernel_.loops[copy.first_of].index, kernel_.constant(1)));
                     If once{first, {}};
-                    in_place(copy, once.body);
+                    code_.in_place(copy, once.body);
                     out.push_back(std::move(once));
                 } else {
-                    in_place(copy, out);
+                    code_.in_place(copy, out);
                 }
             } else if (node.loop) {
                 Body outer_before, outer_after;
@@ -375,7 +117,7 @@ private:
                 residents.push_back(kept_.back().get());
                 continue;
             }
-            const Ring *ring = node.copy ? ring_of(node.copy->allocation) : nullptr;
+            const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
             if (ring != nullptr && ring->loop == loop.id) {
                 kept_.push_back(std::move(node.copy));
                 if (kept_.back()->load) {
@@ -399,7 +141,7 @@ private:
         }
         const bool hot = has_loop(rest);
         if (stores.size() > 1) throw Error("cannot generate code: one loop writes more than one ring-buffered result");
-        use_slots(rest);
+        rings_.use_slots(rest);
 
         // head | hot loop | tail, where the tail makes the result
         const size_t hot_at = hot ? longest_loop : rest.size();
@@ -412,18 +154,18 @@ private:
         Body body;
         const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
         if (rotate) {
-            wait(out_channels.list, body);
+            code_.wait(out_channels.list, body);
             append_ops(tail, body);
         }
-        if (early) wait(out_channels.list, body);
+        if (early) code_.wait(out_channels.list, body);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (const Copy *copy : loads) start_load(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (!stores.empty()) {
-            if (!rotate && !early) wait(out_channels.list, body);
+            if (!rotate && !early) code_.wait(out_channels.list, body);
             if (rotate) {
                 // The slot just written and its address leave while the hot loop runs.
-                body.push_back(value_op(out_channels.slot, {0, {}}, {slot(stores[0]->allocation)}));
+                body.push_back(value_op(out_channels.slot, {0, {}}, {rings_.slot(stores[0]->allocation)}));
                 body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
                 body.push_back(value_op(out_channels.pending, {0, {}}, {out_channels.armed}));
                 note_result(*stores[0], out_channels, body);
@@ -434,7 +176,7 @@ private:
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
             if (!stores.empty()) {
-                body.push_back(value_op(out_channels.slot, {0, {}}, {slot(stores[0]->allocation)}));
+                body.push_back(value_op(out_channels.slot, {0, {}}, {rings_.slot(stores[0]->allocation)}));
                 note_result(*stores[0], out_channels, body);
                 body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
                 body.push_back(value_op(out_channels.pending, {1, {}}));
@@ -444,11 +186,11 @@ private:
         if (!stores.empty()) {
             // The last result, once the nest is done.
             if (rotate) {
-                wait(out_channels.list, after);
+                code_.wait(out_channels.list, after);
                 append_ops(tail, after);
             }
-            after.push_back(fence(stores[0]->allocation));
-            start_store(out_channels, rotate ? slot(stores[0]->allocation) : out_channels.slot, out_channels.memory, after);
+            after.push_back(code_.fence(stores[0]->allocation));
+            start_store(out_channels, rotate ? rings_.slot(stores[0]->allocation) : out_channels.slot, out_channels.memory, after);
         }
         chain_.pop_back();
     }
@@ -459,7 +201,7 @@ private:
         return std::all_of(tail.begin(), tail.end(), [&](const Node &n) {
             if (!n.op || info(n.op->opcode).unit == Unit::Array) return false;
             if (!n.op->access) return true;
-            const Ring *ring = ring_of(n.op->access->allocation);
+            const Ring *ring = rings_.of(n.op->access->allocation);
             return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
         });
     }
@@ -471,40 +213,40 @@ private:
 
     void start_load(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
-        const Reg current = slot(copy.allocation), next = kernel_.scalar(name + "_next");
+        const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
         std::map<int, Reg> at;   // indices of the iteration that is being loaded
         for (int id : chain_) at[id] = kernel_.scalar(name + "_at");
 
         std::vector<Channel> channels;
-        for (const Run &run : split_runs(copy.tiles)) channels.push_back(channel(copy, run));
+        for (const Run &run : split_runs(copy.tiles)) channels.push_back(code_.channel(copy, run));
 
         // Before the nest: everything of the first iteration.
         for (auto [id, reg] : at) before.push_back(value_op(reg, {0, {}}));
-        before.push_back(value_op(next, {first_byte(copy.allocation), {}}));
-        before.push_back(value_op(current, {first_byte(copy.allocation) + slot_bytes(copy.allocation), {}}));
+        before.push_back(value_op(next, {rings_.first_byte(copy.allocation), {}}));
+        before.push_back(value_op(current, {rings_.first_byte(copy.allocation) + rings_.slot_bytes(copy.allocation), {}}));
         for (Channel &c : channels) {
-            aim(c, false, next, Reg{}, at, before);
-            start_all(c, false, before);
+            code_.aim(c, false, next, Reg{}, at, before);
+            code_.start_all(c, false, before);
         }
         // In the body: wait, change slots, aim at the next iteration.
-        wait(channels, body);
+        code_.wait(channels, body);
         body.push_back(value_op(current, {0, {}}, {next}));
-        body.push_back(other_slot(copy.allocation, next, current));
+        body.push_back(rings_.other_slot(copy.allocation, next, current));
         advance(at, body);
         const int64_t hot_extent = hot != nullptr ? hot->extent : 0;
         const bool innermost = hot != nullptr && !has_loop(hot->body);
         for (size_t i = 0; i < channels.size(); i++) {
             const Channel &c = channels[i];
             if (i > 0 || hot == nullptr) {
-                aim(c, false, next, Reg{}, at, body);
-                start_all(c, true, body);
+                code_.aim(c, false, next, Reg{}, at, body);
+                code_.start_all(c, true, body);
             } else if (innermost) {
                 // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
                 const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;
-                aim(c, true, next, Reg{}, at, body);
-                issue_steps(c, at_once, body);
+                code_.aim(c, true, next, Reg{}, at, body);
+                code_.issue_steps(c, at_once, body);
                 Body groups;
-                for (int64_t n = 0; n < per_iteration; n++) issue_step(c, groups);
+                for (int64_t n = 0; n < per_iteration; n++) code_.issue_step(c, groups);
                 hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
             } else {
                 issue_between(c, at, next, loop, *hot, body);
@@ -526,25 +268,25 @@ private:
     void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"), left = kernel_.scalar(name + "_left");
-        const Channel c = channel(copy, split_runs(copy.tiles).front());
+        const Channel c = code_.channel(copy, split_runs(copy.tiles).front());
         const std::map<int, Reg> at = {{loop.id, index}};
         before.push_back(value_op(index, {0, {}}));
         before.push_back(value_op(more, {loop.extent - 1, {}}));
-        aim(c, false, Reg{}, Reg{}, at, before);
-        start_all(c, false, before);
+        code_.aim(c, false, Reg{}, Reg{}, at, before);
+        code_.start_all(c, false, before);
         // One tile ahead while there are any.
-        wait({c}, body);
+        code_.wait({c}, body);
         const Reg any = kernel_.scalar("any"), keep = kernel_.scalar("keep");
         body.push_back(binary(Opcode::slt_s, any, zero_scalar, more));
         body.push_back(binary(Opcode::add_s, index, index, any));
         body.push_back(binary(Opcode::sub_s, more, more, any));
         body.push_back(binary(Opcode::sub_s, keep, zero_scalar, any));
         body.push_back(binary(Opcode::and_s, left, keep, kernel_.constant(static_cast<int32_t>(c.run.count))));
-        aim(c, true, Reg{}, Reg{}, at, body);
+        code_.aim(c, true, Reg{}, Reg{}, at, body);
         if (hot != nullptr && !has_loop(hot->body)) {
             // A group an event, and as many events an iteration as that takes; one iteration is left for a result.
             Body event;
-            issue_step(c, event);
+            code_.issue_step(c, event);
             event.push_back(value_op(left, {-1, {}}, {left}));
             const int64_t iterations = std::max<int64_t>(hot->extent - most_stages_with_sides, 1), events = (c.run.count + iterations - 1) / iterations;
             constexpr int64_t most_events = 4;
@@ -554,32 +296,14 @@ private:
             }
         }
         If rest{left, {}};
-        issue_steps(c, c.run.count, rest.body);
+        code_.issue_steps(c, c.run.count, rest.body);
         body.push_back(std::move(rest));
-    }
-
-    void issue_step(const Channel &c, Body &out) const {
-        step(c, out);
-        start_group(c, true, out);
-    }
-    void issue_steps(const Channel &c, int64_t count, Body &out) {
-        if (count <= 2) {
-            for (int64_t i = 0; i < count; i++) issue_step(c, out);
-            return;
-        }
-        Loop loop;
-        loop.id = static_cast<int>(kernel_.loops.size());
-        loop.extent = count;
-        loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
-        kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
-        issue_step(c, loop.body);
-        out.push_back(std::move(loop));
     }
 
     // The hot loop has loops of its own: groups go between them while any are left.
     void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, Loop &hot, Body &body) {
         const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
-        aim(c, true, next, Reg{}, at, body);
+        code_.aim(c, true, next, Reg{}, at, body);
         if (chain_.size() == 1) {
             // Nothing follows the last iteration of the outermost loop.
             const Reg more = kernel_.scalar("more");
@@ -593,7 +317,7 @@ private:
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
         Body one;
-        issue_step(c, one);
+        code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
         if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) &&
             hot.extent * (hot.body[at_node].loop->extent - most_stages_with_sides) >= c.run.count &&   // one iteration is for a result
@@ -605,7 +329,7 @@ private:
         std::vector<Node> issues;
         for (int64_t n = 0; n < per_iteration; n++) {
             If issue{left, {}};
-            issue_step(c, issue.body);
+            code_.issue_step(c, issue.body);
             issue.body.push_back(value_op(left, {-1, {}}, {left}));
             issues.push_back(Node(std::move(issue)));
         }
@@ -634,27 +358,27 @@ private:
     Channels open_store(const Copy &copy, Body &before) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         Channels channels;
-        for (const Run &run : split_runs(copy.tiles)) channels.list.push_back(channel(copy, run));
+        for (const Run &run : split_runs(copy.tiles)) channels.list.push_back(code_.channel(copy, run));
         channels.armed = kernel_.scalar(name + "_armed");
         channels.pending = kernel_.scalar(name + "_pending");
         channels.memory = kernel_.scalar(name + "_out");
         channels.leaving = kernel_.scalar(name + "_leaving");
         channels.slot = kernel_.scalar(name + "_made");
         for (Reg r : {channels.armed, channels.pending, channels.memory, channels.leaving, channels.slot}) before.push_back(value_op(r, {0, {}}));
-        before.push_back(value_op(slot(copy.allocation), {first_byte(copy.allocation), {}}));
+        before.push_back(value_op(rings_.slot(copy.allocation), {rings_.first_byte(copy.allocation), {}}));
         for (const Channel &c : channels.list)
             for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
         return channels;
     }
     void start_store(const Channels &channels, Reg slot_register, Reg memory, Body &out) {
         for (const Channel &c : channels.list) {
-            aim(c, false, slot_register, memory, {}, out);
-            start_all(c, true, out);
+            code_.aim(c, false, slot_register, memory, {}, out);
+            code_.start_all(c, true, out);
         }
     }
     // The result of the iteration before leaves from inside the hot loop where that is one block and the transfers are few.
     void issue_pending(const Copy &copy, const Channels &channels, Loop *hot, Body &out) {
-        out.push_back(fence(copy.allocation));
+        out.push_back(code_.fence(copy.allocation));
         Body issue;
         start_store(channels, channels.slot, channels.leaving, issue);
         issue.push_back(value_op(channels.pending, {0, {}}));
@@ -684,28 +408,18 @@ private:
     }
     // Remembers where this iteration's result goes and turns to the other slot.
     void note_result(const Copy &copy, const Channels &channels, Body &out) {
-        const Reg current = slot(copy.allocation);
+        const Reg current = rings_.slot(copy.allocation);
         LinearForm base = copy.mem;
         base.constant = 0;
         out.push_back(value_op(channels.memory, base.scaled(2), {kernel_.tensors[copy.tensor].base}));
-        out.push_back(other_slot(copy.allocation, current, current));
+        out.push_back(rings_.other_slot(copy.allocation, current, current));
         out.push_back(value_op(channels.armed, {1, {}}));
-    }
-
-    // Operations that run out of line while `condition` is not zero.
-    static Op side(Reg condition, const Body &ops) {
-        Op branch;
-        branch.opcode = Opcode::bne_s;
-        branch.src = {condition, zero_scalar};
-        branch.dst = condition;
-        branch.side = std::make_shared<std::vector<Op>>();
-        for (const Node &node : ops) branch.side->push_back(*node.op);
-        return branch;
     }
 
     Kernel &kernel_;
     bool ahead_;
-    std::map<int, Ring> rings_;
+    Rings rings_;
+    TransferCode code_;
     std::vector<int> chain_;                      // enclosing loops, outermost first
     std::vector<std::unique_ptr<Copy>> kept_;
 };

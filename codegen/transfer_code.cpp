@@ -1,0 +1,213 @@
+#include "codegen/transfer_code.h"
+
+#include "isa/error.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+bool same_shape(const Tile &a, const Tile &b) {
+    return a.pad == b.pad && a.rows == b.rows && a.cols == b.cols && a.pitch == b.pitch;
+}
+
+Run longest_run(const std::vector<Tile> &tiles, size_t first, size_t period) {
+    Run run;
+    run.group.assign(tiles.begin() + first, tiles.begin() + first + period);
+    for (size_t at = first + period; at + period <= tiles.size(); at += period) {
+        const int64_t row_step = tiles[at].row - tiles[at - period].row, mem_step = tiles[at].mem - tiles[at - period].mem;
+        if (run.count > 1 && (row_step != run.row_step || mem_step != run.mem_step)) break;
+        bool fits = true;
+        for (size_t i = 0; i < period && fits; i++) {
+            const Tile &now = tiles[at + i], &before = tiles[at + i - period];
+            fits = same_shape(now, before) && now.row - before.row == row_step && now.mem - before.mem == mem_step;
+        }
+        if (!fits) break;
+        run.row_step = row_step;
+        run.mem_step = mem_step;
+        run.count++;
+    }
+    return run;
+}
+
+}  // namespace
+
+std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
+    constexpr size_t longest_period = 16;
+    std::vector<Run> runs;
+    for (size_t first = 0; first < tiles.size();) {
+        Run best = longest_run(tiles, first, 1);
+        for (size_t period = 2; period <= longest_period && first + period <= tiles.size(); period++) {
+            Run run = longest_run(tiles, first, period);
+            if (run.count > 1 && run.count * run.group.size() > best.count * best.group.size()) best = std::move(run);
+        }
+        first += best.count * best.group.size();
+        runs.push_back(std::move(best));
+    }
+    return runs;
+}
+
+Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
+    Op op;
+    op.opcode = Opcode::addi_s;
+    op.dst = dst;
+    op.value = std::move(value);
+    op.src = plus;
+    return op;
+}
+
+Op binary(Opcode opcode, Reg dst, Reg a, Reg b) {
+    Op op;
+    op.opcode = opcode;
+    op.dst = dst;
+    op.src = {a, b};
+    return op;
+}
+
+Op side(Reg condition, const Body &ops) {
+    Op branch;
+    branch.opcode = Opcode::bne_s;
+    branch.src = {condition, zero_scalar};
+    branch.dst = condition;
+    branch.side = std::make_shared<std::vector<Op>>();
+    for (const Node &node : ops) branch.side->push_back(*node.op);
+    return branch;
+}
+
+LinearForm TransferCode::pad_bytes(const Copy &copy, const Tile &tile) const {
+    const Allocation &allocation = kernel_.allocations[copy.allocation];
+    LinearForm form = copy.pad_row;
+    const Ring *ring = rings_.of(copy.allocation);
+    if (ring != nullptr) form.terms.erase(ring->atom);
+    for (auto &[atom, step] : form.terms) {
+        const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
+        if (!in_pad) throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
+        step = *in_pad;
+    }
+    form.constant += (ring != nullptr ? 0 : allocation.base_row) + tile.row;
+    return form.scaled(kernel_.machine->pad.row_bytes);
+}
+
+LinearForm TransferCode::mem_bytes(const Copy &copy, int64_t offset) const {
+    LinearForm form = copy.mem;
+    form.constant += offset;
+    return form.scaled(2);
+}
+
+int32_t TransferCode::control_word(const Tile &tile) const {
+    const uint32_t pitch = tile.rows == 1 ? tile.cols : tile.pitch;
+    return static_cast<int32_t>(uint32_t(tile.pad) << 30 | uint32_t(tile.rows - 1) << 25 | uint32_t(tile.cols - 1) << 20 | (pitch - 1));
+}
+
+Channel TransferCode::channel(const Copy &copy, const Run &run) {
+    Channel result{&copy, run, {}, {}, {}};
+    const std::string &name = kernel_.allocations[copy.allocation].name;
+    for (const Tile &tile : run.group) {
+        result.pad.push_back(kernel_.scalar(name + "_dma"));
+        result.mem.push_back(kernel_.scalar(name + "_mem"));
+        result.control.push_back(kernel_.constant(control_word(tile)));
+    }
+    return result;
+}
+
+Op TransferCode::transfer(const Channel &c, size_t i, bool ahead) const {
+    Op op;
+    op.opcode = c.copy->load ? Opcode::scpad_ld : Opcode::scpad_st;
+    op.dst = c.pad[i];
+    op.src = {c.pad[i], c.mem[i], c.control[i]};
+    op.pad = c.run.group[i].pad;
+    op.orders = c.copy->allocation;
+    op.ahead = ahead;
+    op.source = c.copy->source;
+    return op;
+}
+
+void TransferCode::aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
+    for (size_t i = 0; i < c.run.group.size(); i++) {
+        const Tile &tile = c.run.group[i];
+        const int64_t back = before_first ? 1 : 0;
+        Tile at = tile;
+        at.row -= back * c.run.row_step;
+        Op pad = value_op(c.pad[i], pad_bytes(*c.copy, at), {slot_register});
+        pad.loop_values = loop_values;
+        out.push_back(std::move(pad));
+        const int64_t offset = tile.mem - back * c.run.mem_step;
+        Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{offset * 2, {}}, {memory})
+                                  : value_op(c.mem[i], mem_bytes(*c.copy, offset), {kernel_.tensors[c.copy->tensor].base});
+        mem.loop_values = loop_values;
+        out.push_back(std::move(mem));
+    }
+}
+
+void TransferCode::step(const Channel &c, Body &out) const {
+    for (size_t i = 0; i < c.run.group.size(); i++) {
+        if (c.run.row_step != 0) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
+        if (c.run.mem_step != 0) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
+    }
+}
+
+void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
+    for (size_t i = 0; i < c.run.group.size(); i++) out.push_back(transfer(c, i, ahead));
+}
+
+void TransferCode::wait(const std::vector<Channel> &channels, Body &out) const {
+    for (const Channel &c : channels)
+        for (size_t i = 0; i < c.pad.size(); i += 2) {
+            Op op = binary(Opcode::or_s, zero_scalar, c.pad[i], i + 1 < c.pad.size() ? c.pad[i + 1] : zero_scalar);
+            op.orders = c.copy->allocation;
+            out.push_back(op);
+        }
+}
+
+Op TransferCode::fence(int allocation) const {
+    Op op;
+    op.orders = allocation;
+    op.fence = true;
+    return op;
+}
+
+void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
+    if (c.run.count == 1) {
+        start_group(c, ahead, out);
+        return;
+    }
+    Loop loop;
+    loop.id = static_cast<int>(kernel_.loops.size());
+    loop.extent = c.run.count;
+    loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
+    kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+    start_group(c, ahead, loop.body);
+    step(c, loop.body);
+    out.push_back(std::move(loop));
+}
+
+void TransferCode::in_place(const Copy &copy, Body &out) {
+    std::vector<Channel> channels;
+    if (!copy.load) out.push_back(fence(copy.allocation));
+    for (const Run &run : split_runs(copy.tiles)) {
+        channels.push_back(channel(copy, run));
+        aim(channels.back(), false, Reg{}, Reg{}, {}, out);
+        start_all(channels.back(), false, out);
+        wait({channels.back()}, out);
+    }
+}
+
+void TransferCode::issue_step(const Channel &c, Body &out) const {
+    step(c, out);
+    start_group(c, true, out);
+}
+
+void TransferCode::issue_steps(const Channel &c, int64_t count, Body &out) {
+    if (count <= 2) {
+        for (int64_t i = 0; i < count; i++) issue_step(c, out);
+        return;
+    }
+    Loop loop;
+    loop.id = static_cast<int>(kernel_.loops.size());
+    loop.extent = count;
+    loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
+    kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+    issue_step(c, loop.body);
+    out.push_back(std::move(loop));
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,65 @@
+// The code of transfers: their registers, the operations that aim, step and start them, and the waits.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "codegen/rings.h"
+
+namespace atalla::codegen {
+
+// Tiles of a copy as groups whose places grow by constant steps from group to group.
+struct Run {
+    std::vector<Tile> group;
+    int64_t count = 1, row_step = 0, mem_step = 0;
+};
+std::vector<Run> split_runs(const std::vector<Tile> &tiles);
+
+// The registers of one run's transfers.
+struct Channel {
+    const Copy *copy = nullptr;
+    Run run;
+    std::vector<Reg> pad, mem, control;   // one of each for every tile of the group
+};
+
+// dst = value + what `plus` names.
+Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus = {});
+Op binary(Opcode opcode, Reg dst, Reg a, Reg b);
+// Operations that run out of line while `condition` is not zero.
+Op side(Reg condition, const Body &ops);
+
+class TransferCode {
+public:
+    TransferCode(Kernel &kernel, Rings &rings) : kernel_(kernel), rings_(rings) {}
+
+    Channel channel(const Copy &copy, const Run &run);
+    // Points a channel at its first group, or one step before it.
+    void aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
+             Body &out) const;
+    // To the next group; starts the group it is at.
+    void step(const Channel &c, Body &out) const;
+    void start_group(const Channel &c, bool ahead, Body &out) const;
+    // Reads the base registers: what follows runs after the transfers.
+    void wait(const std::vector<Channel> &channels, Body &out) const;
+    // Behind it every store before it has landed.
+    Op fence(int allocation) const;
+    // All groups of a run, one after the other (each waits for its own engine).
+    void start_all(const Channel &c, bool ahead, Body &out);
+    // A whole copy, with its waits.
+    void in_place(const Copy &copy, Body &out);
+    // A step, then a start: once, or so many times.
+    void issue_step(const Channel &c, Body &out) const;
+    void issue_steps(const Channel &c, int64_t count, Body &out);
+
+private:
+    // Bytes in a pad (relative to the ring slot of a ring, which is in a register) and bytes in memory.
+    LinearForm pad_bytes(const Copy &copy, const Tile &tile) const;
+    LinearForm mem_bytes(const Copy &copy, int64_t offset) const;
+    int32_t control_word(const Tile &tile) const;
+    Op transfer(const Channel &c, size_t i, bool ahead) const;
+
+    Kernel &kernel_;
+    Rings &rings_;
+};
+
+}  // namespace atalla::codegen
