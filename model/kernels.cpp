@@ -13,7 +13,7 @@ namespace {
 Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
     const KernelDefinition kernel = workload.build(machine, point);
     codegen::CompileOptions options;
-    options.pads = kernel.pads;
+    options.layouts = kernel.layouts;
     options.routine = true;
     codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     // A branch that reaches too far is found when its packet is encoded.
