@@ -24,7 +24,8 @@ Trial trial_of(const Point &point, const Evaluation &evaluation) {
     Trial trial;
     trial.point = point;
     trial.status = status_of(evaluation.status);
-    trial.cycles = evaluation.status == Evaluation::Ok ? evaluation.cycles : 0;
+    const bool counts = evaluation.status == Evaluation::Ok || evaluation.status == Evaluation::TimedOut;
+    trial.cycles = counts ? evaluation.cycles : 0;
     trial.reason = evaluation.reason;
     trial.counters = evaluation.counters;
     trial.seconds_lower = evaluation.seconds_lower;
@@ -44,7 +45,9 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.space = workload.space(machine);
     task.bound_cycles = workload.bound(machine).cycles;
     task.draft = [evaluator](const Point &point) { return evaluator->workload().draft(evaluator->machine(), point); };
-    task.evaluate = [evaluator](const Point &point) { return trial_of(point, evaluator->evaluate(point)); };
+    task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
+        return trial_of(point, evaluator->evaluate(point, cycle_limit));
+    };
     task.verify = [evaluator](const Point &point) { return evaluator->verify(point); };
     return task;
 }

@@ -20,7 +20,7 @@ TuningTask replay_task(const Database &database, const TrialKey &key, const Spac
     task.space = space;
     task.draft = std::move(draft);
     task.bound_cycles = bound_cycles;
-    task.evaluate = [recorded](const Point &point) {
+    task.evaluate = [recorded](const Point &point, int64_t) {
         const auto found = recorded->find(point);
         if (found != recorded->end()) {
             return found->second.trial;

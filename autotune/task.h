@@ -20,8 +20,9 @@ struct TuningTask {
     Space space;
     // Predicted cycles by arithmetic, microseconds a call. May be empty: all points are then alike to the draft strategy.
     std::function<double(const Point &)> draft;
-    // Lowers, generates and simulates. An exception becomes a Failed trial with its text as the reason.
-    std::function<Trial(const Point &)> evaluate;
+    // Lowers, generates and simulates for at most so many cycles (0: no limit). An exception becomes a Failed trial with
+    // its text as the reason.
+    std::function<Trial(const Point &, int64_t cycle_limit)> evaluate;
     // Compares the results of the point's program bit for bit with those of the unoptimized one: empty if they agree,
     // otherwise what differed. May be empty: nothing can then be stored as a winner.
     std::function<std::string(const Point &)> verify;

@@ -15,22 +15,30 @@ namespace atalla {
 class Database;
 
 enum class Strategy {
+    Model,       // learn from each batch how the analytic draft is wrong, and try what then promises most
     Draft,       // rank by the analytic draft, evaluate best-first, refine around the best measured
     Random,      // a random sample without repetition
     Exhaustive,  // every point, best draft first
+    Climb,       // hill climbing from random points
+    Evolve,      // crossing and mutating the best points
 };
 const char *strategy_name(Strategy strategy);
 Strategy parse_strategy(std::string_view name);
 
 struct TuneOptions {
-    Strategy strategy = Strategy::Draft;
+    Strategy strategy = Strategy::Model;  // the best of them in bench/search_bench.cpp
     int64_t max_trials = 64;  // trials proposed, those found in the database included; 0: no limit
     double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
     int threads = 0;                 // 0: what OpenMP offers. Never changes the result
     int batch = 8;                   // trials between two decisions; changes the course of the search
     double stop_at_bound_share = 0;  // stop when bound / cycles reaches this share, e.g. 0.98; 0: never
-    // Stop when the draft, corrected by what was measured and only if it proved itself, rules out all that is left.
+    // A candidate is given up when it has run for this many times the best cycles known before its batch; 0: never. A
+    // TimedOut trial keeps how far it came. Exhaustive runs everything to its end, unless `prove` is set.
+    double cut_off = 1.5;
+    // With Exhaustive: to prove that nothing in the space is faster each point need only run as long as the best.
+    bool prove = false;
+    // Stop when the predictions, corrected by what was measured, rule out all that is left.
     bool trust_draft = true;
     uint64_t draft_limit = 200'000;  // a space with more points is drafted on a random sample of this size
     std::vector<Point> start;        // known-good points, tried first; those not in the space are skipped and noted
@@ -49,6 +57,8 @@ struct TuneResult {
     int64_t cycles = 0;
     double bound_share = 0;       // bound / cycles, 0 if the bound is unknown
     bool verified = false;        // best equals the unoptimized program bit for bit, and is stored as winner
+    // Every point of the space ran to its end, ran for at least `cycles`, or cannot run: none is faster.
+    bool optimal_in_space = false;
     bool interrupted = false;     // by a signal; the same command goes on where this one stopped
     std::string stopped_because;  // "budget of 64 trials used", "every point evaluated", ...
 
@@ -56,7 +66,8 @@ struct TuneResult {
     int64_t lowered = 0;     // evaluations started here
     int64_t simulated = 0;   // of those, the ones that reached the simulator
     int64_t from_cache = 0;  // proposals answered by the database
-    int64_t failed = 0;      // trials of this run that are not Ok
+    int64_t given_up = 0;    // trials of this run that were stopped because others are faster
+    int64_t failed = 0;      // trials of this run that are not Ok for another reason
     double seconds = 0;
     std::vector<std::pair<Point, std::string>> rejected;  // failed verification, with what differed
     std::vector<std::string> notes;                       // anything a user should be told

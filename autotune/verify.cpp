@@ -10,7 +10,9 @@ namespace atalla {
 
 std::string compare_trials(const Trial &stored, const Trial &now) {
     if (stored.status == Trial::TimedOut) {
-        return "";
+        return now.status == Trial::Ok && now.cycles < stored.cycles
+                   ? fmt::format("cycles: stored more than {}, now {}", stored.cycles, now.cycles)
+                   : "";
     }
     if (stored.status != now.status) {
         return fmt::format("status: stored {}, now {}{}{}", status_name(stored.status), status_name(now.status),

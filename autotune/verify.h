@@ -37,8 +37,8 @@ struct VerifyReport {
 };
 
 // What differs between a stored trial and a new one of the same point: status, cycles, each counter that both have.
-// Host times and the wording of reasons may differ. Empty if equal. A stored timeout equals anything: it says nothing
-// about the program.
+// Host times and the wording of reasons may differ. Empty if equal. A stored timeout equals anything
+// that is not faster than the cycles for which it ran.
 std::string compare_trials(const Trial &stored, const Trial &now);
 
 // `progress` is called after each trial with (done, total); it may be empty. An exception of `reevaluate` is a mismatch.

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <istream>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <random>
+#include <utility>
 
 #include "db/export.h"
 #include "db/local_disk.h"
@@ -53,6 +55,22 @@ struct Database::Impl {
 
     Impl(const std::filesystem::path &file, sqlite::Access access, int busy) : connection(file, access, busy) {}
 
+    // One transaction, all or nothing. The writer stays for the next one: preparing its statements takes longer than
+    // storing a row. After an error it goes, since its cursors may be open.
+    void write(const std::function<void(RowWriter &)> &rows) {
+        try {
+            if (!writer_) {
+                writer_.emplace(connection);
+            }
+            sqlite::Transaction transaction(connection);
+            rows(*writer_);
+            transaction.commit();
+        } catch (...) {
+            writer_.reset();
+            throw;
+        }
+    }
+
     // All machines and runs, for export and merge; the caller holds a snapshot.
     void visit_machines(const std::function<void(const MachineName &)> &visit) const {
         sqlite::Statement rows(connection, "SELECT fingerprint, name FROM machine ORDER BY fingerprint");
@@ -72,35 +90,50 @@ struct Database::Impl {
                                                " compiler.fingerprint, trial.point");
         bind_filter(rows, filter);
         while (rows.step()) {
-            visit(read_trial(rows));
+            if (const std::optional<StoredTrial> trial = readable(rows)) {
+                visit(*trial);
+            }
         }
     }
+    // A row that another program damaged is noted and left out: it must not keep the others from being used.
+    std::optional<StoredTrial> readable(const sqlite::Statement &row) const {
+        try {
+            return read_trial(row);
+        } catch (const Error &error) {
+            unreadable.push_back(error.what());
+            return std::nullopt;
+        }
+    }
+    mutable std::vector<std::string> unreadable;
     // What the view says of this key, by the index of the verified trials instead of a pass over all of them.
     std::optional<StoredTrial> winner(const TrialKey &key) const {
         sqlite::Statement row(connection, std::string(select_trials) + where_key +
                                               " AND trial.status = 'ok' AND trial.verification = 1"
-                                              " ORDER BY trial.cycles, trial.point LIMIT 1");
+                                              " ORDER BY trial.cycles, trial.point");
         row.bind(key.op, key.workload, key.machine, key.compiler);
-        return row.step() ? std::optional(read_trial(row)) : std::nullopt;
+        while (row.step()) {
+            if (std::optional<StoredTrial> trial = readable(row)) {
+                return trial;
+            }
+        }
+        return std::nullopt;
     }
     void verification(const TrialKey &key, const Point &point, Verification verification, const std::string &differs) {
         const std::scoped_lock lock(mutex);
-        sqlite::Transaction transaction(connection);
-        std::optional<StoredTrial> known;
-        {
-            sqlite::Statement row(connection, std::string(select_trials) + where_key + " AND trial.point = ?5");
-            row.bind(key.op, key.workload, key.machine, key.compiler, point.text());
-            known = row.step() ? std::optional(read_trial(row)) : std::nullopt;
-        }
-        if (!known) {
-            throw Error(fmt::format("the database {} has no trial of {} {} at {} to mark", connection.file().string(), key.op,
-                                    key.workload, point.assignments()));
-        }
-        known->verification = verification;
-        known->differs = differs;
-        RowWriter(connection).store(*known);
-        transaction.commit();
+        write([&](RowWriter &writer) {
+            std::optional<StoredTrial> known = writer.find(key, point);
+            if (!known) {
+                throw Error(fmt::format("the database {} has no trial of {} {} at {} to mark", connection.file().string(),
+                                        key.op, key.workload, point.assignments()));
+            }
+            known->verification = verification;
+            known->differs = differs;
+            writer.store(*known);
+        });
     }
+
+private:
+    std::optional<RowWriter> writer_;
 };
 
 Database::Database(const std::filesystem::path &file, Access access, int busy_milliseconds) {
@@ -146,9 +179,7 @@ std::string Database::begin_run(const TuningRun &run) {
     row.host = run.host.empty() ? host_name() : run.host;
     row.started = run.started ? run.started : milliseconds_now();
     row.outcome = run.outcome.empty() ? "running" : run.outcome;
-    sqlite::Transaction transaction(impl_->connection);
-    RowWriter(impl_->connection).store(row);
-    transaction.commit();
+    impl_->write([&](RowWriter &writer) { writer.store(row); });
     return row.id;
 }
 
@@ -171,16 +202,12 @@ std::vector<TuningRun> Database::runs_of(const TrialKey &key) const {
 
 void Database::name_machine(const std::string &fingerprint, const std::string &name) {
     const std::scoped_lock lock(impl_->mutex);
-    sqlite::Transaction transaction(impl_->connection);
-    RowWriter(impl_->connection).name_machine(fingerprint, name);
-    transaction.commit();
+    impl_->write([&](RowWriter &writer) { writer.name_machine(fingerprint, name); });
 }
 
 void Database::record_trial(const TrialKey &key, const Trial &trial, const std::string &run) {
     const std::scoped_lock lock(impl_->mutex);
-    sqlite::Transaction transaction(impl_->connection);
-    RowWriter(impl_->connection).store({key, trial, Verification::Unverified, "", run, milliseconds_now()});
-    transaction.commit();
+    impl_->write([&](RowWriter &writer) { writer.store({key, trial, Verification::Unverified, "", run, milliseconds_now()}); });
 }
 
 std::vector<StoredTrial> Database::trials_of(const TrialKey &key) const {
@@ -189,7 +216,9 @@ std::vector<StoredTrial> Database::trials_of(const TrialKey &key) const {
     rows.bind(key.op, key.workload, key.machine, key.compiler);
     std::vector<StoredTrial> trials;
     while (rows.step()) {
-        trials.push_back(read_trial(rows));
+        if (std::optional<StoredTrial> trial = impl_->readable(rows)) {
+            trials.push_back(std::move(*trial));
+        }
     }
     return trials;
 }
@@ -198,7 +227,7 @@ std::optional<StoredTrial> Database::find_trial(const TrialKey &key, const Point
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Statement row(impl_->connection, std::string(select_trials) + where_key + " AND trial.point = ?5");
     row.bind(key.op, key.workload, key.machine, key.compiler, point.text());
-    return row.step() ? std::optional(read_trial(row)) : std::nullopt;
+    return row.step() ? impl_->readable(row) : std::nullopt;
 }
 
 void Database::mark_verified(const TrialKey &key, const Point &point) {
@@ -219,12 +248,17 @@ std::vector<StoredTrial> Database::related_winners(const TrialKey &key) const {
     sqlite::Statement rows(impl_->connection,
                            std::string(select_trials) +
                                " WHERE workload.op = ?1 AND workload.description = ?2 AND NOT (machine.fingerprint = ?3 AND"
-                               " compiler.fingerprint = ?4) AND trial.id IN (SELECT trial FROM winner)"
+                               " compiler.fingerprint = ?4) AND trial.id = (SELECT best.id FROM trial AS best WHERE"
+                               " best.workload = trial.workload AND best.machine = trial.machine AND best.compiler = trial.compiler"
+                               " AND best.status = 'ok' AND best.verification = 1 ORDER BY best.cycles, best.point LIMIT 1)"
+                               " AND trial.status = 'ok' AND trial.verification = 1"
                                " ORDER BY trial.cycles, machine.fingerprint, compiler.fingerprint");
     rows.bind(key.op, key.workload, key.machine, key.compiler);
     std::vector<StoredTrial> trials;
     while (rows.step()) {
-        trials.push_back(read_trial(rows));
+        if (std::optional<StoredTrial> trial = impl_->readable(rows)) {
+            trials.push_back(std::move(*trial));
+        }
     }
     return trials;
 }
@@ -283,41 +317,61 @@ void Database::for_each(const TrialFilter &filter, const std::function<void(cons
     impl_->visit_trials(filter, visit);
 }
 
-void Database::export_to(std::ostream &out) const {
+void Database::export_to(std::ostream &out, const TrialFilter &filter, bool results_only) const {
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Transaction snapshot(impl_->connection, sqlite::Transaction::Kind::Read);
-    const auto write = [&](const auto &row) { out << export_line(row) << '\n'; };
+    const bool everything = filter.admits_all();
+    const auto admits = [&](const TrialKey &key) {
+        return (filter.op.empty() || filter.op == key.op) && (filter.workload.empty() || filter.workload == key.workload) &&
+               (filter.compiler.empty() || filter.compiler == key.compiler);
+    };
     out << export_header() << '\n';
-    impl_->visit_machines(write);
-    impl_->visit_runs(write);
-    impl_->visit_trials({}, write);
+    impl_->visit_machines([&](const MachineName &row) {
+        if (filter.machine.empty() || filter.machine == row.name || filter.machine == row.fingerprint) {
+            out << export_line(row) << '\n';
+        }
+    });
+    if (!results_only) {
+        impl_->visit_runs([&](const TuningRun &row) {
+            if (everything || admits(row.key)) {
+                out << export_line(row) << '\n';
+            }
+        });
+    }
+    impl_->visit_trials(filter, [&](StoredTrial row) {
+        if (results_only) {
+            row.run.clear();
+            row.when = 0;
+            row.trial.seconds_lower = row.trial.seconds_simulate = 0;
+        }
+        out << export_line(row) << '\n';
+    });
 }
 
 MergeReport Database::import_from(std::istream &in, const std::string &name) {
     const std::scoped_lock lock(impl_->mutex);
-    sqlite::Transaction transaction(impl_->connection);
-    RowWriter writer(impl_->connection);
     MergeReport report;
-    std::string line;
     int64_t number = 1;
     try {
-        std::getline(in, line);
-        check_header(line);
-        while (std::getline(in, line)) {
-            number++;
-            const auto row = parse_line(line);
-            if (const auto *machine = std::get_if<MachineName>(&row)) {
-                writer.name_machine(machine->fingerprint, machine->name);
-            } else if (const auto *run = std::get_if<TuningRun>(&row)) {
-                writer.store(*run);
-            } else {
-                add(report, writer, std::get<StoredTrial>(row));
+        impl_->write([&](RowWriter &writer) {
+            std::string line;
+            std::getline(in, line);
+            check_header(line);
+            while (std::getline(in, line)) {
+                number++;
+                const auto row = parse_line(line);
+                if (const auto *machine = std::get_if<MachineName>(&row)) {
+                    writer.name_machine(machine->fingerprint, machine->name);
+                } else if (const auto *run = std::get_if<TuningRun>(&row)) {
+                    writer.store(*run);
+                } else {
+                    add(report, writer, std::get<StoredTrial>(row));
+                }
             }
-        }
+        });
     } catch (const Error &error) {
         throw Error(fmt::format("{}:{}: {}; nothing was taken over", name, number, error.what()));
     }
-    transaction.commit();
     return report;
 }
 
@@ -327,13 +381,12 @@ MergeReport Database::merge(const Database &other) {
     }
     const std::scoped_lock lock(impl_->mutex, other.impl_->mutex);
     sqlite::Transaction snapshot(other.impl_->connection, sqlite::Transaction::Kind::Read);
-    sqlite::Transaction transaction(impl_->connection);
-    RowWriter writer(impl_->connection);
     MergeReport report;
-    other.impl_->visit_machines([&](const MachineName &row) { writer.name_machine(row.fingerprint, row.name); });
-    other.impl_->visit_runs([&](const TuningRun &row) { writer.store(row); });
-    other.impl_->visit_trials({}, [&](const StoredTrial &row) { add(report, writer, row); });
-    transaction.commit();
+    impl_->write([&](RowWriter &writer) {
+        other.impl_->visit_machines([&](const MachineName &row) { writer.name_machine(row.fingerprint, row.name); });
+        other.impl_->visit_runs([&](const TuningRun &row) { writer.store(row); });
+        other.impl_->visit_trials({}, [&](const StoredTrial &row) { add(report, writer, row); });
+    });
     return report;
 }
 
@@ -385,6 +438,42 @@ DatabaseStats Database::stats() const {
     stats.seconds_lower = seconds.real(0);
     stats.seconds_simulate = seconds.real(1);
     return stats;
+}
+
+int64_t Database::vacuum() {
+    const std::scoped_lock lock(impl_->mutex);
+    sqlite::Connection &connection = impl_->connection;
+    const auto bytes = [&] { return connection.integer("PRAGMA page_count").value_or(0) * connection.integer("PRAGMA page_size").value_or(0); };
+    const int64_t before = bytes();
+    connection.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+    return before - bytes();
+}
+
+std::vector<std::string> Database::damage() const {
+    std::vector<std::string> found;
+    if (const std::string what = integrity(); what != "ok") {
+        found.push_back(what);
+    }
+    const std::scoped_lock lock(impl_->mutex);
+    sqlite::Statement rows(impl_->connection, std::string(select_trials) + " ORDER BY trial.id");
+    sqlite::Statement ids(impl_->connection, "SELECT id FROM trial ORDER BY id");
+    try {
+        while (rows.step() && ids.step()) {
+            try {
+                read_trial(rows);
+            } catch (const Error &error) {
+                found.push_back(fmt::format("row {}: {}", ids.integer(0), error.what()));
+            }
+        }
+    } catch (const Error &error) {
+        found.push_back(error.what());
+    }
+    return found;
+}
+
+std::vector<std::string> Database::take_unreadable() {
+    const std::scoped_lock lock(impl_->mutex);
+    return std::exchange(impl_->unreadable, {});
 }
 
 std::string Database::integrity() const {

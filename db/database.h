@@ -46,6 +46,8 @@ struct TrialFilter {
     std::string machine;   // name or fingerprint
     std::string compiler;  // fingerprint
     std::optional<Trial::Status> status;
+
+    bool admits_all() const { return op.empty() && workload.empty() && machine.empty() && compiler.empty() && !status; }
 };
 
 // One key with what is known about it, for listings.
@@ -124,8 +126,15 @@ public:
     void for_each(const TrialFilter &filter, const std::function<void(const StoredTrial &)> &visit) const;
 
     // Canonical text, one JSON object a line, sorted, without anything that depends on the order of insertion: equal
-    // contents give equal bytes.
-    void export_to(std::ostream &out) const;
+    // contents give equal bytes. With `results_only` without what another run on another host would have differently (runs,
+    // dates, host times): equal results give equal bytes.
+    void export_to(std::ostream &out, const TrialFilter &filter = {}, bool results_only = false) const;
+    // Gives freed space back to the file system. Returns the bytes.
+    int64_t vacuum();
+    // What was left out since the last call because it could not be read: a damaged row does not keep the others from use.
+    std::vector<std::string> take_unreadable();
+    // Rows that cannot be read, each as a sentence that names it, and the damage that SQLite finds.
+    std::vector<std::string> damage() const;
     // Reads what export_to wrote. All or nothing: Error names the line that is wrong and the database is unchanged.
     MergeReport import_from(std::istream &in, const std::string &name);
     // Takes over everything from another database, which is only read. The join of two rows of the same key and point is

@@ -30,7 +30,7 @@ double finite(double seconds) { return std::isfinite(seconds) ? seconds : 0; }
 // What a trial is after a trip through the database, so that joining it with its own row changes nothing.
 StoredTrial normalized(StoredTrial stored) {
     Trial &trial = stored.trial;
-    trial.cycles = trial.status == Trial::Ok ? trial.cycles : 0;
+    trial.cycles = trial.status == Trial::Ok || trial.status == Trial::TimedOut ? trial.cycles : 0;
     trial.reason = trial.status == Trial::Ok ? "" : valid_text(trial.reason);
     trial.counters = parse_bounded_json(trial.counters.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     trial.seconds_lower = finite(trial.seconds_lower);
@@ -148,9 +148,8 @@ Stored RowWriter::store(const StoredTrial &trial, std::string *conflict) {
     const std::string point = row.trial.point.text();
     const TrialKey &key = row.key;
     Stored outcome = Stored::Added;
-    find_trial_.bind(key.op, key.workload, key.machine, key.compiler, point);
-    if (find_trial_.step()) {
-        const StoredTrial known = read_trial(find_trial_);
+    if (const std::optional<StoredTrial> found = find(key, row.trial.point)) {
+        const StoredTrial &known = *found;
         if (conflict && in_conflict(known, row)) {
             *conflict = fmt::format("{} {} at {} on machine {}: {} and {} cycles", key.op, key.workload,
                                     row.trial.point.assignments(), key.machine, std::min(known.trial.cycles, row.trial.cycles),
@@ -159,7 +158,6 @@ Stored RowWriter::store(const StoredTrial &trial, std::string *conflict) {
         row = join(known, row);
         outcome = equal(row, known) ? Stored::Unchanged : Stored::Changed;
     }
-    find_trial_.bind(key.op, key.workload, key.machine, key.compiler, point);
     if (outcome != Stored::Unchanged) {
         const Ids id = ids(key);
         write_trial_.run(id.workload, id.machine, id.compiler, point, status_name(row.trial.status), row.trial.cycles,
@@ -167,6 +165,21 @@ Stored RowWriter::store(const StoredTrial &trial, std::string *conflict) {
                          row.verification, row.differs, row.run, row.when);
     }
     return outcome;
+}
+
+std::optional<StoredTrial> RowWriter::find(const TrialKey &key, const Point &point) {
+    const std::string text = point.text();
+    find_trial_.bind(key.op, key.workload, key.machine, key.compiler, text);
+    std::optional<StoredTrial> found;
+    if (find_trial_.step()) {
+        try {
+            found = read_trial(find_trial_);
+        } catch (const Error &) {
+            // A damaged row is as good as none: what is stored now takes its place.
+        }
+    }
+    find_trial_.bind(key.op, key.workload, key.machine, key.compiler, text);  // rewinds
+    return found;
 }
 
 void RowWriter::store(const TuningRun &run) {

@@ -1,6 +1,7 @@
 // Rows of the tuning database as structures: reading them from a query, and storing them by the merge rule.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "db/database.h"
@@ -32,6 +33,7 @@ public:
 
     // Joins the trial with the row that is there. If both are Ok with different cycles, says so in *conflict.
     Stored store(const StoredTrial &trial, std::string *conflict = nullptr);
+    std::optional<StoredTrial> find(const TrialKey &key, const Point &point);
     void store(const TuningRun &run);
     // Of two names the first in the alphabet stays.
     void name_machine(const std::string &fingerprint, const std::string &name);

@@ -15,12 +15,12 @@ struct Trial {
         Ok,        // ran to its end; cycles and counters are exact
         Failed,    // lowering, generation or the host threw; reason says what
         Refused,   // the simulator refused the program; reason is its sentence
-        TimedOut,  // over the step limit of the evaluation
+        TimedOut,  // stopped at a limit of the evaluation, after the cycles given
     };
 
     Point point;
     Status status = Failed;
-    int64_t cycles = 0;           // if Ok
+    int64_t cycles = 0;           // if Ok; if TimedOut, of the part that ran: it takes longer than that
     std::string reason;           // if not Ok
     nlohmann::json counters;      // the simulator's, an object; null if there are none
     double seconds_lower = 0;     // host time for lowering and code generation

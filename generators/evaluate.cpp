@@ -136,12 +136,12 @@ codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::Co
     return compile(workload_->build(machine_, point), options);
 }
 
-Evaluation Evaluator::evaluate(const Point &point) const {
+Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {
     std::vector<TensorData> outputs;
-    return evaluate(point, DataSet::Normal, outputs);
+    return evaluate(point, DataSet::Normal, outputs, cycle_limit);
 }
 
-Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs) const {
+Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit) const {
     Evaluation evaluation;
     const std::vector<TensorData> &data = inputs(set);
     const auto start = std::chrono::steady_clock::now();
@@ -154,6 +154,7 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
         evaluation.seconds_lower = seconds_since(start);
         RunOptions options;
         if (optimize) options.step_limit = step_limit_;
+        if (cycle_limit > 0) options.cycle_limit = static_cast<uint64_t>(cycle_limit);
         KernelRun run = run_kernel(kernel, compiled, machine_, data, options);
         evaluation.seconds_simulate = seconds_since(start) - evaluation.seconds_lower;
         evaluation.cycles = static_cast<int64_t>(run.result.counters.cycles);
@@ -162,7 +163,8 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
         outputs = std::move(run.outputs);
         if (run.result.ok && run.outside_untouched) evaluation.status = Evaluation::Ok;
         else if (run.result.ok) evaluation.reason = "the program wrote outside its tensors";
-        else evaluation.status = run.result.rule == "step limit" ? Evaluation::TimedOut : Evaluation::Refused;
+        else if (run.result.rule == "step limit") evaluation.status = Evaluation::TimedOut, evaluation.cycles = 0;
+        else evaluation.status = run.result.rule == "cycle limit" ? Evaluation::TimedOut : Evaluation::Refused;
     } catch (const std::exception &error) {
         evaluation.reason = error.what();
         if (evaluation.seconds_lower == 0) evaluation.seconds_lower = seconds_since(start);

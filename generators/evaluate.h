@@ -18,7 +18,7 @@ namespace atalla {
 struct Evaluation {
     enum Status { Ok, Failed, Refused, TimedOut };
     Status status = Failed;
-    int64_t cycles = 0;
+    int64_t cycles = 0;            // if TimedOut, of the part that ran; 0 for a program that may never end
     std::string reason;            // if not Ok
     nlohmann::json counters;       // counters_json(), null if the program did not run
     double seconds_lower = 0;      // lowering and code generation
@@ -52,8 +52,9 @@ public:
     const Workload &workload() const { return *workload_; }
     const Machine &machine() const { return machine_; }
 
-    // Never throws for a point of the space: what goes wrong becomes the status.
-    Evaluation evaluate(const Point &point) const;
+    // Never throws for a point of the space: what goes wrong becomes the status. A program that has not halted after
+    // `cycle_limit` cycles (0: no limit) is TimedOut.
+    Evaluation evaluate(const Point &point, int64_t cycle_limit = 0) const;
     // Compares the point's results on the special data with those of the unoptimized program, bit for bit, and on the normal
     // data with float64. Empty if they agree, otherwise what differs.
     std::string verify(const Point &point) const;
@@ -73,7 +74,7 @@ private:
         std::optional<Evaluation> run;
     };
     const Expected &expected() const;
-    Evaluation evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs) const;
+    Evaluation evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit = 0) const;
     codegen::CompiledKernel compile(const KernelDefinition &kernel, codegen::CompileOptions options) const;
 
     std::shared_ptr<const Workload> workload_;

@@ -44,12 +44,6 @@ void require_weights(const Graph &graph) {
             throw Error(fmt::format("the value of {} is not in the archive: {}", input.name, input.missing));
 }
 
-Bindings example_sizes(const Graph &graph) {
-    Bindings bindings;
-    for (const auto &[name, symbol] : graph.symbols) bindings[name] = symbol.hint.value_or(std::max<int64_t>(symbol.least, 1));
-    return bindings;
-}
-
 void check_sizes(const Graph &graph, const Bindings &bindings) {
     for (const auto &[name, symbol] : graph.symbols) {
         const auto found = bindings.find(name);
@@ -198,6 +192,12 @@ private:
 };
 
 }  // namespace
+
+Bindings example_sizes(const Graph &graph) {
+    Bindings bindings;
+    for (const auto &[name, symbol] : graph.symbols) bindings[name] = symbol.hint.value_or(std::max<int64_t>(symbol.least, 1));
+    return bindings;
+}
 
 CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options) { return ModelCompiler(graph, machine, options).run(); }
 

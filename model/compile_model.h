@@ -28,6 +28,9 @@ struct CompiledModel {
     std::vector<ChosenKernel> kernels;
 };
 
+// The sizes that the model was exported with, or the least allowed.
+Bindings example_sizes(const Graph &graph);
+
 // Error that lists all unsupported operators; for weights that the archive lacks; for sizes outside the model's ranges or
 // guards; if memory cannot hold the model; if the loadable would pass 2 GiB.
 CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options = {});

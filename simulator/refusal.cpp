@@ -13,6 +13,8 @@ void refuse_step_limit(uint64_t limit) {
            fmt::format("no halt within {} packets; raise the step limit if the program is meant to run longer", limit));
 }
 
+void refuse_cycle_limit(uint64_t limit) { refuse("cycle limit", fmt::format("no halt within {} cycles", limit)); }
+
 std::string refusal_message(const Refusal &refusal, int64_t pc, const std::string &origin) {
     const std::string where = origin.empty() ? "" : fmt::format(" ({})", origin);
     return fmt::format("packet 0x{:08X}{}: {} (rule {})", pc, where, refusal.sentence, refusal.rule);

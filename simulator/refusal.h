@@ -10,7 +10,7 @@
 namespace atalla {
 
 // `rule` is the number of the rule in the microarchitecture reference ("51"), the section of the isa reference ("isa 4.3")
-// where the former has none, or a word: "memory" and "pad" for addresses outside, "step limit". `sentence` has no packet
+// where the former has none, or a word: "memory" and "pad" for addresses outside, "step limit", "cycle limit". `sentence` has no packet
 // address: whoever catches the refusal knows that.
 struct Refusal {
     std::string rule;
@@ -20,6 +20,7 @@ struct Refusal {
 [[noreturn]] inline void refuse(std::string rule, std::string sentence) { throw Refusal{std::move(rule), std::move(sentence)}; }
 [[noreturn]] void refuse_missing_packet(int64_t pc);
 [[noreturn]] void refuse_step_limit(uint64_t limit);
+[[noreturn]] void refuse_cycle_limit(uint64_t limit);
 
 // RunResult::error: "packet 0x00000014 (line 2): division by zero (rule 50)". `origin` is what the parentheses hold.
 std::string refusal_message(const Refusal &refusal, int64_t pc, const std::string &origin);

@@ -51,6 +51,8 @@ enum class TimingModel : uint8_t { Fast, Reference };
 struct RunOptions {
     TimingModel model = TimingModel::Fast;
     uint64_t step_limit = 2'000'000'000;   // packets; a run that reaches it is refused as a wild loop
+    // Cycles; a run that has not halted by then is refused: whoever asks no longer cares how long it takes.
+    uint64_t cycle_limit = UINT64_MAX;
     // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
     bool per_packet = false;
     // Told of everything that happens, as it happens (simulator/timing/observer.h). Hardware machines, fast model.
@@ -60,7 +62,7 @@ struct RunOptions {
 struct RunResult {
     bool ok = false;
     std::string error;            // if not ok: packet address, source line and the rule that refused it
-    std::string rule;             // short rule name, "51" or "step limit"
+    std::string rule;             // short rule name, "51", "step limit" or "cycle limit"
     Counters counters;
     // With RunOptions::per_packet, by packet. The drain is no packet's.
     std::vector<uint64_t> packet_issues;

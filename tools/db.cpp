@@ -1,5 +1,6 @@
 // atalla-db: looks into the tuning database, exchanges its rows and tidies it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "db/database.h"
 #include "db/default_path.h"
 #include "db/export.h"
+#include "db/kernel_tuner.h"
 #include "isa/error.h"
 #include "tools/run_tool.h"
 
@@ -30,6 +32,8 @@ struct Options {
     std::vector<std::string> sources;
     bool everything = false;
     bool dry_run = false;
+    bool results_only = false;
+    bool kernel_tuner = false;
 };
 
 // Commands that only look take a write-protected file too; an older file that can be written is brought up to date.
@@ -145,14 +149,40 @@ void show(const Options &options) {
     }
 }
 
+// The one key that the filter picks.
+atalla::TrialKey single_key(const Database &database, const atalla::TrialFilter &filter) {
+    const std::vector<atalla::KeySummary> keys = database.list(filter);
+    if (keys.size() != 1) {
+        throw atalla::Error(fmt::format("a cache of Kernel Tuner holds the trials of one workload, but the options pick {}: name one with --op, "
+                                        "--workload, --machine and --compiler",
+                                        keys.size()));
+    }
+    return keys.front().key;
+}
+
+void warn_of_damage(Database &database) {
+    for (const std::string &damaged : database.take_unreadable()) {
+        std::cerr << "atalla-db: left out: " << damaged << '\n';
+    }
+}
+
+void write_export(Database &database, const Options &options, std::ostream &out) {
+    if (options.kernel_tuner) {
+        return write_tuning_cache(tuning_cache(database, single_key(database, options.filter)), out);
+    }
+    database.export_to(out, options.filter, options.results_only);
+    warn_of_damage(database);
+}
+
 // A file appears complete or not at all.
-void export_to_file(const Database &database, const std::filesystem::path &file) {
+void export_to_file(Database &database, const Options &options) {
+    const std::filesystem::path &file = options.output;
     const std::filesystem::path unfinished = file.string() + ".part";
     std::ofstream out(unfinished, std::ios::binary);
     if (!out) {
         throw atalla::Error(fmt::format("cannot write {}", unfinished.string()));
     }
-    database.export_to(out);
+    write_export(database, options, out);
     out.close();
     if (!out) {
         std::filesystem::remove(unfinished);
@@ -162,11 +192,11 @@ void export_to_file(const Database &database, const std::filesystem::path &file)
 }
 
 void export_rows(const Options &options) {
-    const Database database = open_existing(options.database);
+    Database database = open_existing(options.database);
     if (!options.output.empty()) {
-        return export_to_file(database, options.output);
+        return export_to_file(database, options);
     }
-    database.export_to(std::cout);
+    write_export(database, options, std::cout);
     std::cout.flush();
     if (!std::cout) {
         throw atalla::Error("writing the export to standard output failed");
@@ -195,6 +225,12 @@ atalla::MergeReport merge_one(Database &database, const std::string &source) {
     if (!in || std::filesystem::is_directory(source)) {
         throw atalla::Error(fmt::format("cannot read {}", source));
     }
+    if (std::string start(2, ' '); in.peek() == '{' && in.read(start.data(), 2) && start != "{\"") {
+        const std::string text = start + std::string(std::istreambuf_iterator<char>(in), {});
+        return import_tuning_cache(database, atalla::parse_tuning_cache(text, source));
+    }
+    in.clear();
+    in.seekg(0);
     return database.import_from(in, source);
 }
 
@@ -242,7 +278,8 @@ void prune(const Options &options) {
 void stats(const Options &options) {
     const Database database = open_existing(options.database);
     const atalla::DatabaseStats stats = database.stats();
-    const std::string integrity = database.integrity();
+    const std::vector<std::string> damage = database.damage();
+    const std::string integrity = damage.empty() ? "ok" : fmt::format("{}", fmt::join(damage, "; "));
     if (options.as_json) {
         print({{"file", options.database.string()},
                {"version", stats.version},
@@ -274,6 +311,14 @@ void stats(const Options &options) {
     if (integrity != "ok") {
         throw atalla::Error(fmt::format("the database {} is damaged", options.database.string()));
     }
+}
+
+void vacuum(const Options &options) {
+    const int64_t freed = Database(options.database).vacuum();
+    if (options.as_json) {
+        return print({{"freed_bytes", freed}});
+    }
+    std::cout << fmt::format("{}: {} bytes given back\n", options.database.string(), freed);
 }
 
 // Simulating again needs the compiler, which atalla-tune has; this tool builds and starts without it.
@@ -335,6 +380,9 @@ int main(int argc, char **argv) {
     show_command->add_option("--top", options.top, "Trials to show of each, 0 for all")->capture_default_str();
     CLI::App *export_command = app.add_subcommand("export", "All rows as canonical text, one JSON object a line");
     export_command->fallthrough();
+    add_filter(*export_command, options, true);
+    export_command->add_flag("--results", options.results_only, "Without runs, dates and host times: equal results give equal bytes");
+    export_command->add_flag("--kernel-tuner", options.kernel_tuner, "The trials of one workload as a cache of Kernel Tuner, which merge takes back");
     export_command->add_option("-o,--output", options.output, "File to write (standard output if not given)");
     CLI::App *merge_command = add_command(app, "merge", "Takes over the rows of other databases or exports", options);
     merge_command->add_option("SOURCE", options.sources, "Database files, exports, or - for an export on standard input")
@@ -347,6 +395,7 @@ int main(int argc, char **argv) {
                                                             "options: --machine, --sample N, --winners, --json");
     verify_command->allow_extras();
     verify_command->prefix_command();
+    CLI::App *vacuum_command = add_command(app, "vacuum", "Gives the space of deleted rows back to the disk", options);
     CLI::App *stats_command =
         add_command(app, "stats", "Totals, and a check of the file; exit status 1 if it is damaged", options);
 
@@ -369,6 +418,8 @@ int main(int argc, char **argv) {
             prune(options);
         } else if (*verify_command) {
             verify(options, verify_command->remaining());
+        } else if (*vacuum_command) {
+            vacuum(options);
         } else if (*stats_command) {
             stats(options);
         }

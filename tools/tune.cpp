@@ -9,16 +9,21 @@
 #include <fmt/ranges.h>
 
 #include "autotune/interrupt.h"
+#include "autotune/operator_task.h"
+#include "autotune/sweep.h"
 #include "db/default_path.h"
 #include "isa/disassembler.h"
+#include "graph_import/import.h"
 #include "isa/error.h"
+#include "model/workloads.h"
 #include "tools/emit.h"
 #include "tools/run_tool.h"
-#include "tools/shapes.h"
+#include "tools/tune_list.h"
 #include "tools/tune_report.h"
 #include "tools/tuned.h"
 #include "tools/verify_database.h"
 #include "tools/workload_options.h"
+#include "tools/zero_trials.h"
 
 namespace {
 
@@ -26,10 +31,10 @@ using atalla::Error;
 
 struct Options {
     std::string machine = "ax01";
-    std::filesystem::path database, shapes, emit, emit_assembly;
-    std::string budget, effort, strategy, dump_after, point;
+    std::filesystem::path database, shapes, model, emit, emit_assembly, sweep;
+    std::string budget, trials, workload, effort, strategy, dump_after, point;
     uint64_t seed = 1;
-    bool json = false, quiet = false, retune = false, no_opt = false, verify_database = false, winners = false;
+    bool json = false, quiet = false, all_operators = false, explain = false, dry_run = false, prove = false, retune = false, no_opt = false, verify_database = false, winners = false;
     int64_t sample = 0;
 };
 
@@ -48,43 +53,48 @@ void set_budget(const std::string &text, atalla::TuneOptions &options) {
 atalla::TuneOptions tune_options(const Options &given) {
     atalla::TuneOptions options = given.effort.empty() ? atalla::default_tune_options() : atalla::options_for_effort(given.effort);
     if (!given.budget.empty()) set_budget(given.budget, options);
+    if (!given.trials.empty()) set_budget(given.trials, options);
     if (!given.strategy.empty()) {
         options.strategy = atalla::parse_strategy(given.strategy);
         if (options.strategy == atalla::Strategy::Exhaustive && given.budget.empty()) options.max_trials = 0;
+    }
+    if (given.prove) {
+        options.strategy = atalla::Strategy::Exhaustive;
+        options.prove = true;
+        if (given.budget.empty()) options.max_trials = 0;
     }
     options.seed = given.seed;
     if (given.quiet) options.progress = atalla::ProgressMode::Quiet;
     return options;
 }
 
-// The workloads of a list, and what cannot be tuned with the reason.
-struct Workloads {
-    std::vector<std::shared_ptr<const atalla::Workload>> workloads;
-    std::vector<std::string> problems;
-};
+bool is_list(const Options &options) { return !options.shapes.empty() || !options.model.empty() || options.all_operators; }
 
-Workloads workloads_of(const Options &options, const atalla::Operator &op, const atalla::WorkloadArguments &arguments) {
-    Workloads list;
-    if (options.shapes.empty()) {
-        list.workloads.push_back(op.workload(arguments));
-        return list;
+// What a model asks of the accelerator, each distinct workload with its count.
+atalla::WorkloadList workloads_of_model(const std::filesystem::path &file) {
+    atalla::ImportOptions import;
+    import.check_data = false;
+    const atalla::ImportedModel model = atalla::import_model(file, import);
+    atalla::WorkloadList list;
+    for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph))
+        list.add({one.op, one.workload, one.op->name() + " " + one.workload->shape(), one.count});
+    if (list.workloads.empty()) throw Error(fmt::format("{}: no node of the model runs on the accelerator; `atalla inspect` and `atalla ops` say why", file.string()));
+    return list;
+}
+
+atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what) {
+    if (is_list(options) && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.arguments().begin()->first));
+    if (options.all_operators) return atalla::workloads_of_all_operators();
+    if (!options.model.empty()) return workloads_of_model(options.model);
+    const atalla::Operator &op = what.op();
+    if (!options.shapes.empty()) {
+        if (op.name() != "gemm") throw Error(fmt::format("a file of shapes lists matrix products, but the operator is {}", op.name()));
+        return atalla::workloads_of_shapes(options.shapes);
     }
-    if (op.name() != "gemm") throw Error(fmt::format("a file of shapes lists matrix products, but the operator is {}", op.name()));
-    if (!arguments.empty()) throw Error(fmt::format("--{} cannot be given with --shapes, whose file has the sizes", arguments.begin()->first));
-    std::vector<std::string> seen;
-    for (const atalla::ModelGemm &gemm : atalla::read_shapes(options.shapes)) {
-        atalla::WorkloadArguments sizes = {{"m", std::to_string(gemm.m)}, {"n", std::to_string(gemm.n)}, {"k", std::to_string(gemm.k)},
-                                           {"bias", gemm.bias ? "true" : "false"}, {"b-layout", gemm.b == atalla::ModelGemm::Layout::NK ? "nk" : "kn"}};
-        try {
-            std::shared_ptr<const atalla::Workload> workload = op.workload(sizes);
-            const std::string text = workload->text();
-            if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
-            seen.push_back(text);
-            list.workloads.push_back(std::move(workload));
-        } catch (const Error &error) {
-            list.problems.push_back(fmt::format("{}: {}", gemm.name, error.what()));
-        }
-    }
+    if (!options.workload.empty() && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with --workload, which has the sizes", what.arguments().begin()->first));
+    std::shared_ptr<const atalla::Workload> workload = options.workload.empty() ? op.workload(what.arguments()) : op.parse(options.workload);
+    atalla::WorkloadList list;
+    list.add({&op, workload, op.name() + " " + workload->shape(), 1});
     return list;
 }
 
@@ -138,45 +148,94 @@ void show_unoptimized(const Options &options, const std::shared_ptr<const atalla
     }
 }
 
-void tune_list(const Options &options, const atalla::WorkloadOptions &what) {
+void report_problems(const atalla::WorkloadList &list, size_t total) {
+    if (!list.problems.empty()) throw Error(fmt::format("{} of {} workloads could not be tuned:\n  {}", list.problems.size(), total, fmt::join(list.problems, "\n  ")));
+}
+
+// Many workloads share the budget.
+void tune_many(const Options &options, atalla::WorkloadList list, const atalla::Machine &machine, atalla::Database &database) {
+    const size_t total = list.workloads.size() + list.problems.size();
+    atalla::ScheduleOptions how;
+    how.each = tune_options(options);
+    how.progress = how.each.progress;
+    how.max_seconds = how.each.max_seconds;
+    how.max_trials = options.budget.empty() && options.trials.empty() ? how.each.max_trials * static_cast<int64_t>(list.workloads.size()) : how.each.max_trials;
+    const atalla::ScheduleResult result = atalla::tune_list(list, machine, database, how, options.retune, [&](const atalla::ListedWorkload &, const atalla::Tuned &tuned) {
+        print(options, tuned, database.file());
+    });
+    (options.json ? std::cerr : std::cout) << atalla::gain_text(list, result) << std::endl;
+    if (result.interrupted) throw Error("interrupted; the same command goes on from here");
+    report_problems(list, total);
+}
+
+void tune_one(const Options &options, const atalla::ListedWorkload &listed, const atalla::Machine &machine, atalla::Database &database) {
+    if (options.retune) database.prune({listed.op->name(), listed.workload->text(), machine.fingerprint(), atalla::compiler_fingerprint(), {}});
+    const atalla::Tuned tuned = atalla::tune_workload(*listed.op, listed.workload, machine, database, tune_options(options));
+    print(options, tuned, database.file());
+    write_artifacts(options, *tuned.evaluator, tuned.result.best);
+    if (!options.sweep.empty()) atalla::write_sweep(atalla::recorded_sweep(database, atalla::tuning_task(*listed.op, tuned.evaluator)), options.sweep);
+    if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
+}
+
+// --dry-run: what would be tuned, the most expensive first.
+void show_list(const Options &options, atalla::WorkloadList list, const atalla::Machine &machine) {
+    const auto cost = [&](const atalla::ListedWorkload &one) { return one.count * one.workload->bound(machine).cycles; };
+    std::stable_sort(list.workloads.begin(), list.workloads.end(), [&](const auto &one, const auto &other) { return cost(one) > cost(other); });
+    for (const atalla::ListedWorkload &listed : list.workloads) {
+        const int64_t bound = listed.workload->bound(machine).cycles;
+        if (options.json)
+            std::cout << nlohmann::ordered_json{{"op", listed.op->name()}, {"workload", listed.workload->text()}, {"name", listed.name}, {"count", listed.count}, {"bound_cycles", bound}}.dump() << '\n';
+        else
+            std::cout << fmt::format("{:>6} x  at least {:>14} {}  {} {}\n", listed.count, bound, machine.timed() ? "cycles" : "packets", listed.op->name(), listed.workload->title());
+    }
+}
+
+// --trials 0.
+void schedule_at_once(const Options &options, const atalla::WorkloadList &list, const atalla::Machine &machine) {
+    const atalla::Database database(options.database.empty() ? atalla::default_database_path() : options.database);
+    for (const atalla::ListedWorkload &listed : list.workloads) {
+        const atalla::ZeroTrials zero = atalla::schedule_without_trials(*listed.op, listed.workload, machine, database);
+        if (options.json) std::cout << atalla::zero_trials_json(zero, *listed.op, *listed.workload, machine).dump() << std::endl;
+        else std::cout << atalla::zero_trials_text(zero, *listed.op, *listed.workload, machine, options.explain) << std::flush;
+    }
+}
+
+void tune(const Options &options, const atalla::WorkloadOptions &what) {
     check_pass_name(options.dump_after);
-    const atalla::TuneOptions how = tune_options(options);
-    const atalla::Operator &op = what.op();
+    const bool at_once = options.trials == "0";
+    if (!at_once) tune_options(options);
     const atalla::Machine machine = atalla::find_machine(options.machine);
-    Workloads list = workloads_of(options, op, what.arguments());
-    if (list.workloads.size() > 1 && (!options.emit.empty() || !options.emit_assembly.empty()))
-        throw Error("--emit and --emit-asm write one program, but --shapes has several; give one shape");
+    atalla::WorkloadList list = workloads_of(options, what);
+    if (list.workloads.size() > 1 && (!options.emit.empty() || !options.emit_assembly.empty() || !options.sweep.empty()))
+        throw Error("--emit, --emit-asm and --sweep write one file, but there are several workloads; give one shape");
+    if (options.dry_run) {
+        show_list(options, list, machine);
+        return report_problems(list, list.workloads.size() + list.problems.size());
+    }
+    if (at_once) {
+        schedule_at_once(options, list, machine);
+        return report_problems(list, list.workloads.size() + list.problems.size());
+    }
     if (options.no_opt) {
-        for (const auto &workload : list.workloads) show_unoptimized(options, workload, machine);
+        for (const atalla::ListedWorkload &listed : list.workloads) show_unoptimized(options, listed.workload, machine);
         return;
     }
     if (!options.point.empty()) {
-        for (const auto &workload : list.workloads) {
-            const atalla::Tuned measured = atalla::measure_point(op, workload, machine, atalla::Point::parse(options.point));
+        for (const atalla::ListedWorkload &listed : list.workloads) {
+            const atalla::Tuned measured = atalla::measure_point(*listed.op, listed.workload, machine, atalla::Point::parse(options.point));
             print(options, measured, {});
             write_artifacts(options, *measured.evaluator, measured.result.best);
         }
         return;
     }
-    const std::filesystem::path file = options.database.empty() ? atalla::default_database_path() : options.database;
-    atalla::Database database(file);
+    atalla::Database database(options.database.empty() ? atalla::default_database_path() : options.database);
     const atalla::InterruptGuard guard;
-    for (const auto &workload : list.workloads) {
-        if (options.retune) database.prune({op.name(), workload->text(), machine.fingerprint(), atalla::compiler_fingerprint(), {}});
-        std::optional<atalla::Tuned> tuned;
-        try {
-            tuned = atalla::tune_workload(op, workload, machine, database, how);
-        } catch (const Error &error) {
-            // The rest of a list is still worth tuning.
-            if (list.workloads.size() == 1 || atalla::interrupt_requested()) throw;
-            list.problems.push_back(error.what());
-            continue;
-        }
-        print(options, *tuned, file);
-        write_artifacts(options, *tuned->evaluator, tuned->result.best);
-        if (tuned->result.interrupted) throw Error("interrupted; the same command goes on from here");
+    if (list.workloads.size() == 1) {
+        tune_one(options, list.workloads.front(), machine, database);
+        report_problems(list, 1 + list.problems.size());
+    } else {
+        tune_many(options, std::move(list), machine, database);
     }
-    if (!list.problems.empty()) throw Error(fmt::format("{} of {} shapes could not be tuned:\n  {}", list.problems.size(), list.workloads.size() + list.problems.size(), fmt::join(list.problems, "\n  ")));
 }
 
 }  // namespace
@@ -192,15 +251,23 @@ int main(int argc, char **argv) {
     Options options;
     atalla::WorkloadOptions what(app, true);
     CLI::Option *machine = app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
-    app.add_option("--shapes", options.shapes, "Tune every product of this file, as examples/shapes/*.json");
+    CLI::Option *shapes = app.add_option("--shapes", options.shapes, "Tune every product of this file, as examples/shapes/*.json");
+    CLI::Option *model = app.add_option("--model", options.model, "Tune what this model (.pt2) asks of the accelerator")->excludes(shapes);
+    app.add_flag("--all-ops", options.all_operators, "Tune every operator at its default size")->excludes(shapes)->excludes(model);
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
-    app.add_option("--budget", options.budget, "Trials, such as 64, or seconds, such as 10s (default: 32 trials)");
+    CLI::Option *budget = app.add_option("--budget", options.budget, "Trials, such as 64, or seconds, such as 10s (default: 32 trials for each shape); a list shares it by expected gain");
+    app.add_option("--trials", options.trials, "The same; 0: a schedule at once, from the draft and from what the database knows of other shapes")->excludes(budget);
+    app.add_flag("--dry-run", options.dry_run, "Only list what would be tuned, with counts, the most expensive first");
+    app.add_option("--workload", options.workload, "The workload as text, as --dry-run --json and atalla-db list print it");
+    app.add_flag("--explain", options.explain, "With --trials 0: say from whom the schedule comes");
+    app.add_flag("--prove", options.prove, "Visit the whole space, each point for as long as the best takes: nothing in it is faster then");
     app.add_option("--effort", options.effort, "Budget by word: draft, quick, normal, thorough or exhaustive");
-    app.add_option("--strategy", options.strategy, "draft, random or exhaustive");
+    app.add_option("--strategy", options.strategy, "model, draft, random, exhaustive, climb or evolve");
     app.add_option("--seed", options.seed, "Runs with equal seeds propose equal points")->capture_default_str();
     app.add_option("--point", options.point, "Measure this schedule, such as rows=64,m_outer=1,..., instead of searching");
     app.add_option("--emit", options.emit, "Write the winner with its data as a .in program");
     app.add_option("--emit-asm", options.emit_assembly, "Write the winner as commented assembly");
+    app.add_option("--sweep", options.sweep, "Write what is recorded of the shape as a cache of Kernel Tuner, such as sweep.json.gz");
     app.add_option("--dump-after", options.dump_after, "Print the winner as it is after this pass of the code generator, or all");
     app.add_flag("--no-opt", options.no_opt, "Do not tune: generate the unoptimized program, the reference");
     app.add_flag("--retune,--force", options.retune, "Forget what is stored for the shape and start over");
@@ -210,7 +277,7 @@ int main(int argc, char **argv) {
     app.add_option("--sample", options.sample, "Verify this many trials, drawn at random")->needs(verify)->check(CLI::PositiveNumber);
     app.add_flag("--winners", options.winners, "Verify only the winners")->needs(verify);
     return atalla::run_tool(app, argc, argv, [&] {
-        if (!options.verify_database) return tune_list(options, what);
+        if (!options.verify_database) return tune(options, what);
         atalla::VerifyDatabaseOptions check;
         check.file = options.database.empty() ? atalla::default_database_path() : options.database;
         if (machine->count() > 0) check.machine = options.machine;

@@ -58,6 +58,14 @@ std::vector<int> columns_of(const std::vector<Part> &parts, int width) {
 
 constexpr std::array<int, 11> colours = {32, 31, 33, 34, 35, 36, 91, 93, 94, 95, 96};
 
+// How far from the best possible the result is proven to be.
+std::string certificate(const TuneResult &result) {
+    std::string text;
+    if (result.bound_share > 0) text = fmt::format("; proven: at most {:.1f} % of the cycles could be saved", 100 * (1 - result.bound_share));
+    if (result.optimal_in_space) text += "; no schedule of the space is faster";
+    return text;
+}
+
 }  // namespace
 
 std::string stall_bar(const nlohmann::json &counters, int width, bool colour) {
@@ -93,6 +101,8 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["cycles"] = result.cycles;
     json["bound_cycles"] = tuned.bound.cycles;
     json["bound_share"] = result.bound_share;
+    json["gap"] = result.bound_share > 0 ? nlohmann::json(1 / result.bound_share - 1) : nlohmann::json();
+    json["optimal_in_space"] = result.optimal_in_space;
     json["bound_by"] = tuned.bound.binding;
     json["array_share"] = array_share(tuned);
     json["naive_cycles"] = tuned.naive_cycles ? nlohmann::json(*tuned.naive_cycles) : nlohmann::json();
@@ -100,6 +110,7 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["lowered"] = result.lowered;
     json["simulated"] = result.simulated;
     json["from_database"] = result.from_cache;
+    json["given_up"] = result.given_up;
     json["failed"] = result.failed;
     json["seconds"] = result.seconds;
     json["schedule"] = nlohmann::json(result.best);
@@ -123,14 +134,15 @@ std::string report_text(const Tuned &tuned, const std::filesystem::path &databas
     const auto row = [&](const char *name, const std::string &value) { text += fmt::format("  {:<16}{}\n", name, value); };
     row(unit, grouped(result.cycles));
     row("lower bound", fmt::format("{}, decided by {}", grouped(tuned.bound.cycles), tuned.bound.binding));
-    row("of the bound", fmt::format("{:.1f} %", 100 * result.bound_share));
+    row("of the bound", fmt::format("{:.1f} %{}", 100 * result.bound_share, certificate(result)));
     const bool multiplies = std::any_of(tuned.bound.terms.begin(), tuned.bound.terms.end(), [](const auto &term) { return term.first == "array" && term.second > 0; });
     if (multiplies) row("of array's peak", fmt::format("{:.1f} %, {:.0f} FLOP/cycle", 100 * array_share(tuned), workload.flops() / static_cast<double>(result.cycles)));
     row("naive schedule", tuned.naive_cycles ? fmt::format("{} {}; this one is {:.1f} times as fast", grouped(*tuned.naive_cycles), unit,
                                                            static_cast<double>(*tuned.naive_cycles) / static_cast<double>(result.cycles))
                                              : "not run: the shape is too large for it");
-    row("trials", fmt::format("{} drafted, {} lowered, {} simulated{}{}", grouped(result.drafted), result.lowered, result.simulated,
+    row("trials", fmt::format("{} drafted, {} lowered, {} simulated{}{}{}", grouped(result.drafted), result.lowered, result.simulated,
                               result.from_cache > 0 ? fmt::format(", {} from the database", result.from_cache) : "",
+                              result.given_up > 0 ? fmt::format(", {} given up as slower", result.given_up) : "",
                               result.failed > 0 ? fmt::format(", {} failed", result.failed) : ""));
     row("time", fmt::format("{:.1f} s; {}", result.seconds, result.stopped_because));
     row("schedule", workload.words(machine, result.best));

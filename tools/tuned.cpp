@@ -32,21 +32,36 @@ std::optional<int64_t> stored_naive_cycles(const Evaluator &evaluator, const Tri
 
 }  // namespace
 
-Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options) {
+Tuned prepare(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine) {
     Tuned tuned;
     tuned.op = &op;
     tuned.evaluator = std::make_shared<const Evaluator>(std::move(workload), machine);
     tuned.bound = tuned.evaluator->workload().bound(machine);
-    const TuningTask task = tuning_task(op, tuned.evaluator);
-    options.start = known_good_points(database, task);
-    tuned.result = tune(task, &database, options);
+    return tuned;
+}
+
+void complete(Tuned &tuned, TuneResult result, Database &database) {
+    const Evaluator &evaluator = *tuned.evaluator;
+    tuned.result = std::move(result);
     if (!tuned.result.found) {
         std::vector<std::string> reasons = tuned.result.notes;
         for (const auto &[at, differs] : tuned.result.rejected) reasons.push_back(fmt::format("at {}: {}", at.assignments(), differs));
-        throw Error(fmt::format("{} {} on {}: no schedule found; {}", op.name(), tuned.evaluator->workload().title(), machine.name, fmt::join(reasons, "; ")));
+        throw Error(fmt::format("{} {} on {}: no schedule found; {}", tuned.op->name(), evaluator.workload().title(), evaluator.machine().name, fmt::join(reasons, "; ")));
     }
-    tuned.naive_cycles = stored_naive_cycles(*tuned.evaluator, task.key(), database);
-    if (const std::optional<StoredTrial> stored = database.find_trial(task.key(), tuned.result.best)) tuned.counters = stored->trial.counters;
+    const TrialKey key = tuning_task(*tuned.op, tuned.evaluator).key();
+    tuned.naive_cycles = stored_naive_cycles(evaluator, key, database);
+    if (const std::optional<StoredTrial> stored = database.find_trial(key, tuned.result.best)) tuned.counters = stored->trial.counters;
+}
+
+Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options) {
+    Tuned tuned = prepare(op, std::move(workload), machine);
+    const TuningTask task = tuning_task(op, tuned.evaluator);
+    options.start = known_good_points(database, task);
+    TuneResult result = tune(task, &database, options);
+    if (!options.start.empty())
+        result.notes.push_back(fmt::format("{} stored winner{} of another compiler or machine {} stale: tried first, measured again", options.start.size(), options.start.size() == 1 ? "" : "s",
+                                           options.start.size() == 1 ? "is" : "are"));
+    complete(tuned, std::move(result), database);
     return tuned;
 }
 

@@ -25,6 +25,11 @@ struct Tuned {
     nlohmann::json counters;               // of the best point
 };
 
+// Before a search: the evaluator and the bound.
+Tuned prepare(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine);
+// After it: `result` with what the database knows of the winner. Error if nothing was found.
+void complete(Tuned &tuned, TuneResult result, Database &database);
+
 // Error if nothing was found.
 Tuned tune_workload(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine, Database &database, TuneOptions options);
 

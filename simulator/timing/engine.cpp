@@ -78,19 +78,23 @@ void Engine::run_to_halt() {
         if (halted_) {
             return;
         }
-        if (issued) {
-            now_++;
-            continue;
+        now_ = issued ? now_ + 1 : after_stall();
+        if (static_cast<uint64_t>(now_) >= options_.cycle_limit) {
+            refuse_cycle_limit(options_.cycle_limit);
         }
-        const Cycle event = std::min(issue_wake_, next_event());
-        if (event == never) {
-            throw Error(
-                fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
-        }
-        const Cycle next = next_cycle(event);
-        count_stall(now_ + 1, next - now_ - 1);
-        now_ = next;
     }
+}
+
+// Counts the cycles until something happens, and returns that cycle.
+Cycle Engine::after_stall() {
+    const Cycle event = std::min(issue_wake_, next_event());
+    if (event == never) {
+        throw Error(
+            fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
+    }
+    const Cycle next = next_cycle(event);
+    count_stall(now_ + 1, next - now_ - 1);
+    return next;
 }
 
 void Engine::count_stall(Cycle from, Cycle cycles) {

@@ -33,6 +33,7 @@ private:
     // engine.cpp: the clock
     void run_to_halt();
     void run_to_quiet();
+    Cycle after_stall();
     void count_stall(Cycle from, Cycle cycles);
     void complete_beats();
     void step_memory();

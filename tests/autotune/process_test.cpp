@@ -21,9 +21,9 @@ constexpr int64_t trials = 60;
 TuningTask slow_task() {
     TuningTask task = synthetic::task();
     const auto evaluate = task.evaluate;
-    task.evaluate = [evaluate](const Point &point) {
+    task.evaluate = [evaluate](const Point &point, int64_t limit) {
         std::this_thread::sleep_for(std::chrono::milliseconds(15));
-        return evaluate(point);
+        return evaluate(point, limit);
     };
     return task;
 }
@@ -125,7 +125,7 @@ TEST(Process, ASecondControlCKills) {
     const pid_t child = start_child([&] {
         Database database(folder / "x.db");
         TuningTask task = slow_task();
-        task.evaluate = [&](const Point &) -> Trial {
+        task.evaluate = [&](const Point &, int64_t) -> Trial {
             database.record_trial(task.key(), testing_db::ok(1, 10));  // says that an evaluation is under way
             std::this_thread::sleep_for(std::chrono::seconds(60));
             return {};

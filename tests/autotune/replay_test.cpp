@@ -40,13 +40,13 @@ TEST(Replay, WhatWasNotRecordedFails) {
     Database database(folder / "x.db");
     const TuningTask original = synthetic::task();
     const Point known = synthetic::sorted()[0].second, unknown = synthetic::sorted()[1].second;
-    database.record_trial(original.key(), original.evaluate(known));
+    database.record_trial(original.key(), original.evaluate(known, 0));
     database.mark_differs(original.key(), known, "element 3");
     const TuningTask replayed = replay_task(database, original.key(), original.space, original.draft);
-    EXPECT_EQ(replayed.evaluate(known).cycles, synthetic::sorted()[0].first);
+    EXPECT_EQ(replayed.evaluate(known, 0).cycles, synthetic::sorted()[0].first);
     EXPECT_EQ(replayed.verify(known), "element 3");
-    EXPECT_EQ(replayed.evaluate(unknown).status, Trial::Failed);
-    EXPECT_EQ(replayed.evaluate(unknown).reason, "the recorded sweep has no trial of " + unknown.assignments());
+    EXPECT_EQ(replayed.evaluate(unknown, 0).status, Trial::Failed);
+    EXPECT_EQ(replayed.evaluate(unknown, 0).reason, "the recorded sweep has no trial of " + unknown.assignments());
 }
 
 }  // namespace

@@ -11,8 +11,13 @@ namespace atalla {
 namespace {
 
 using synthetic::Calls;
-using synthetic::quiet;
 using testing::HasSubstr;
+
+TuneOptions quiet(int64_t trials) {
+    TuneOptions options = synthetic::quiet(trials);
+    options.strategy = Strategy::Draft;
+    return options;
+}
 
 TEST(Exhaustive, FindsTheOptimum) {
     const auto calls = std::make_shared<Calls>();
@@ -28,7 +33,7 @@ TEST(Exhaustive, FindsTheOptimum) {
 
 TEST(Exhaustive, OfEqualPointsTheFirstByNameWins) {
     TuningTask task = synthetic::task();
-    task.evaluate = [](const Point &point) {
+    task.evaluate = [](const Point &point, int64_t) {
         Trial trial;
         trial.status = Trial::Ok;
         trial.cycles = 100;
@@ -140,7 +145,7 @@ TEST(Draft, ASampleOfAHugeSpaceIsRefined) {
         return sum;
     };
     task.draft = [=](const Point &point) { return 100.0 + static_cast<double>(distance(point)); };
-    task.evaluate = [=](const Point &point) {
+    task.evaluate = [=](const Point &point, int64_t) {
         Trial trial;
         trial.status = Trial::Ok;
         trial.cycles = 100 + distance(point);
@@ -159,11 +164,11 @@ TEST(RandomStrategy, TriesDistinctValidPointsOfTheSeed) {
     std::set<Point> seen;
     TuningTask task = synthetic::task();
     const auto evaluate = task.evaluate;
-    task.evaluate = [&](const Point &point) {
+    task.evaluate = [&](const Point &point, int64_t limit) {
         const std::scoped_lock lock(mutex);
         EXPECT_EQ(violation(task.space, point), "");
         EXPECT_TRUE(seen.insert(point).second) << "tried twice";
-        return evaluate(point);
+        return evaluate(point, limit);
     };
     TuneOptions options = quiet(50);
     options.strategy = Strategy::Random;
@@ -196,13 +201,13 @@ TEST(Determinism, ThreadsDoNotChangeTheResult) {
             std::set<Point> points;
             TuningTask task = synthetic::task();
             const auto evaluate = task.evaluate;
-            task.evaluate = [&](const Point &point) {
+            task.evaluate = [&](const Point &point, int64_t limit) {
                 // Trials end in another order than they begin.
                 std::this_thread::sleep_for(
                     std::chrono::microseconds(static_cast<int>(300 * synthetic::noise(point, threads))));
                 const std::scoped_lock lock(mutex);
                 points.insert(point);
-                return evaluate(point);
+                return evaluate(point, limit);
             };
             TuneOptions options = quiet(60);
             options.strategy = strategy;
@@ -227,7 +232,7 @@ TEST(Strategies, NamesGoBothWays) {
         EXPECT_EQ(parse_strategy(strategy_name(strategy)), strategy);
     }
     EXPECT_EQ(testing_db::error_of([] { parse_strategy("drft"); }),
-              "'drft' is not a search strategy (draft, random, exhaustive); did you mean 'draft'?");
+              "'drft' is not a search strategy (model, draft, random, exhaustive, climb, evolve); did you mean 'draft'?");
 }
 
 TEST(Strategies, EffortLevels) {

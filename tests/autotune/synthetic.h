@@ -68,7 +68,7 @@ inline TuningTask task(const std::shared_ptr<Calls> &calls = std::make_shared<Ca
     task.draft = [error](const Point &point) {
         return static_cast<double>(cycles(point)) * (1 + error * (2 * noise(point, 7) - 1));
     };
-    task.evaluate = [calls](const Point &point) {
+    task.evaluate = [calls](const Point &point, int64_t) {
         calls->evaluated++;
         Trial trial;
         trial.point = point;

@@ -49,7 +49,7 @@ TEST_F(Tuner, StoresEveryTrialAndTheVerifiedWinner) {
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_EQ(runs[0].outcome, "finished");
     EXPECT_EQ(runs[0].bound_cycles, 1000);
-    EXPECT_EQ(runs[0].strategy, "draft");
+    EXPECT_EQ(runs[0].strategy, "model");
     EXPECT_EQ(database.list()[0].machine_name, "ax01");
 }
 
@@ -99,7 +99,7 @@ TEST_F(Tuner, TrialsOfOtherKeysAreNotServed) {
 
 TEST_F(Tuner, AStoredBetterPointWins) {
     // Found by an earlier run with another strategy; this run never proposes it.
-    Trial better = task.evaluate(synthetic::sorted().front().second);
+    Trial better = task.evaluate(synthetic::sorted().front().second, 0);
     better.cycles = 7;
     database.record_trial(task.key(), better);
     task.draft = [&](const Point &point) { return point == better.point ? 1e9 : 1.0; };
@@ -134,9 +134,9 @@ TEST_F(Tuner, StopsNearTheBound) {
 
 TEST_F(Tuner, StopsAfterTheTime) {
     const auto evaluate = task.evaluate;
-    task.evaluate = [evaluate](const Point &point) {
+    task.evaluate = [evaluate](const Point &point, int64_t limit) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        return evaluate(point);
+        return evaluate(point, limit);
     };
     TuneOptions options = quiet(0);
     options.max_seconds = 0.8;
@@ -153,7 +153,7 @@ TEST_F(Tuner, StopsAfterTheTime) {
 }
 
 TEST_F(Tuner, FailuresAreTrialsToo) {
-    task.evaluate = [this](const Point &point) -> Trial {
+    task.evaluate = [this](const Point &point, int64_t) -> Trial {
         calls->evaluated++;
         Trial trial;
         switch (point["tile_m"]) {
@@ -195,8 +195,67 @@ TEST_F(Tuner, FailuresAreTrialsToo) {
     EXPECT_EQ(calls->evaluated, before) << "failures are not tried again either";
 }
 
+// The task as it is when the simulator stops a program at the limit.
+TuningTask limited(const std::shared_ptr<Calls> &calls) {
+    TuningTask task = synthetic::task(calls);
+    task.evaluate = [evaluate = task.evaluate](const Point &point, int64_t limit) {
+        Trial trial = evaluate(point, limit);
+        if (limit > 0 && trial.cycles > limit) {
+            trial.status = Trial::TimedOut;
+            trial.cycles = limit;
+            trial.reason = "cycle limit";
+        }
+        return trial;
+    };
+    return task;
+}
+
+TEST_F(Tuner, SlowCandidatesAreGivenUpAndTheWinnerIsTheSame) {
+    TuneOptions options = quiet(200);
+    options.strategy = Strategy::Random;
+    options.cut_off = 1.5;
+    const TuneResult cut = tune(limited(calls), &database, options);
+    options.cut_off = 0;
+    const TuneResult whole = tune(task, nullptr, options);
+    EXPECT_EQ(cut.cycles, whole.cycles);
+    EXPECT_EQ(cut.best, whole.best);
+    EXPECT_GT(cut.given_up, 0);
+    EXPECT_EQ(cut.failed, 0);
+    for (const StoredTrial &stored : database.trials_of(task.key())) {
+        EXPECT_TRUE(stored.trial.status == Trial::Ok || stored.trial.cycles >= 1.5 * static_cast<double>(cut.cycles));
+    }
+}
+
+TEST_F(Tuner, AProofVisitsEveryPointForAsLongAsTheBestTakes) {
+    TuneOptions options = quiet(0);
+    options.strategy = Strategy::Exhaustive;
+    options.prove = true;
+    const TuneResult proof = tune(limited(calls), &database, options);
+    EXPECT_TRUE(proof.optimal_in_space);
+    EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
+    EXPECT_GT(proof.given_up, static_cast<int64_t>(synthetic::sorted().size()) / 2);
+    // What is stored proves it again, a part of the space does not.
+    const TuneResult again = tune(limited(calls), &database, quiet(1));
+    EXPECT_TRUE(again.optimal_in_space);
+    EXPECT_FALSE(tune(limited(calls), nullptr, quiet(40)).optimal_in_space);
+}
+
+TEST_F(Tuner, WhatWasGivenUpTooEarlyIsDoneAgain) {
+    const Point point = synthetic::sorted().back().second;
+    Trial given_up;
+    given_up.point = point;
+    given_up.status = Trial::TimedOut;
+    given_up.cycles = 10;
+    database.record_trial(task.key(), given_up);
+    TuneOptions options = quiet(0);
+    options.strategy = Strategy::Exhaustive;
+    tune(limited(calls), &database, options);
+    EXPECT_EQ(database.find_trial(task.key(), point)->trial.status, Trial::Ok);
+    EXPECT_EQ(database.find_trial(task.key(), point)->trial.cycles, synthetic::sorted().back().first);
+}
+
 TEST_F(Tuner, NothingRuns) {
-    task.evaluate = [](const Point &) -> Trial { throw Error("no lowering today"); };
+    task.evaluate = [](const Point &, int64_t) -> Trial { throw Error("no lowering today"); };
     const TuneResult result = tune(task, &database, quiet(16));
     EXPECT_FALSE(result.found);
     EXPECT_EQ(result.failed, 16);
@@ -285,7 +344,7 @@ TEST_F(Tuner, ADatabaseThatCannotBeWrittenEndsTheRun) {
     int evaluations = 0;
     std::unique_ptr<sqlite::Connection> other;
     std::unique_ptr<sqlite::Transaction> transaction;
-    task.evaluate = [&](const Point &point) {
+    task.evaluate = [&](const Point &point, int64_t) {
         if (++evaluations == 5) {
             other = std::make_unique<sqlite::Connection>(folder / "x.db", sqlite::Access::ReadWrite, 50);
             transaction = std::make_unique<sqlite::Transaction>(*other);

@@ -151,6 +151,28 @@ TEST(DatabaseFailure, DamagedPages) {
     EXPECT_EQ(noticed, rounds);
 }
 
+TEST(DatabaseFailure, RowsThatAnotherProgramChangedAreNamedAndLeftOut) {
+    TemporaryFolder folder;
+    Database database(folder / "x.db");
+    for (int64_t value = 1; value <= 3; value++) {
+        database.record_trial(key(), ok(value, 1000 + value));
+    }
+    {
+        sqlite::Connection other(folder / "x.db", sqlite::Access::ReadWrite, 1000);
+        other.execute("UPDATE trial SET point = '[1]' WHERE cycles = 1002");
+    }
+    EXPECT_EQ(database.trials_of(key()).size(), 2u);
+    const std::vector<std::string> left_out = database.take_unreadable();
+    ASSERT_EQ(left_out.size(), 1u);
+    EXPECT_THAT(left_out[0], HasSubstr("a trial of aten::mm {\"m\":64} in the database cannot be read"));
+    EXPECT_EQ(database.take_unreadable().size(), 0u);
+    EXPECT_EQ(database.select().size(), 2u);
+    ASSERT_EQ(database.damage().size(), 1u);
+    EXPECT_THAT(database.damage()[0], HasSubstr("row 2: a trial of aten::mm"));
+    database.record_trial(key(), ok(2, 1002));
+    EXPECT_EQ(database.trials_of(key()).size(), 3u);
+}
+
 TEST(DatabaseFailure, RowsThatAnotherProgramChanged) {
     TemporaryFolder folder;
     fill(folder / "x.db", 1);
@@ -158,7 +180,9 @@ TEST(DatabaseFailure, RowsThatAnotherProgramChanged) {
         std::filesystem::copy_file(folder / "x.db", folder / "y.db", std::filesystem::copy_options::overwrite_existing);
         sqlite::Connection(folder / "y.db", sqlite::Access::ReadWrite, 100)
             .execute("PRAGMA ignore_check_constraints = ON; UPDATE trial SET " + change);
-        return error_of([&] { Database(folder / "y.db").select(); });
+        Database database(folder / "y.db");
+        EXPECT_EQ(database.select().size(), 0u);
+        return database.take_unreadable().at(0);
     };
     const std::string start =
         R"(a trial of aten::mm {"m":64} in the database cannot be read, another program must have changed it: )";

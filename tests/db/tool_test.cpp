@@ -151,6 +151,48 @@ TEST_F(DbTool, Stats) {
     EXPECT_THAT(run("stats").text, HasSubstr("is damaged"));
 }
 
+TEST_F(DbTool, ResultsAreTheSameWhoeverMeasuredThem) {
+    fill();
+    const std::string results = run("export --results").text;
+    EXPECT_THAT(results, Not(HasSubstr("\"kind\":\"run\"")));
+    {
+        Database other(folder / "y.db");
+        Trial slow = ok(1, 1000);
+        slow.seconds_lower = 7;
+        other.record_trial(key(), not_ok(3, Trial::Refused, "rule 51 at packet 7"));
+        other.record_trial(key(), slow, "another run");
+        other.record_trial(key(), ok(2, 950));
+        other.mark_verified(key(), ok(1, 0).point);
+        other.mark_differs(key(), ok(2, 0).point, "element 3");
+        other.name_machine("machine-1", "ax01");
+    }
+    EXPECT_EQ(run("--db @/y.db export --results").text, results);
+    EXPECT_THAT(run("export --op other").text, Not(HasSubstr("tile")));
+    EXPECT_THAT(run("export --status refused").text, Not(HasSubstr("950")));
+}
+
+TEST_F(DbTool, ACacheOfKernelTunerGoesOutAndIn) {
+    fill();
+    EXPECT_EQ(run("export --kernel-tuner -o @/cache.json").status, 0);
+    const Output merged = run("--db @/y.db merge @/cache.json");
+    EXPECT_EQ(merged.status, 0) << merged.text;
+    EXPECT_THAT(merged.text, HasSubstr("3 trials read, 3 added"));
+    EXPECT_EQ(Database(folder / "y.db").trials_of(key()).size(), 3u);
+    EXPECT_THAT(run("export --kernel-tuner --op other").text, HasSubstr("the options pick 0"));
+}
+
+TEST_F(DbTool, Vacuum) {
+    {
+        Database database(folder / "x.db");
+        for (int64_t value = 1; value <= 300; value++) {
+            database.record_trial(key(), ok(value, 1000 + value));
+        }
+    }
+    EXPECT_EQ(run("prune --all").status, 0);
+    EXPECT_GT(json::parse(run("vacuum --json").text)["freed_bytes"], 4096);
+    EXPECT_EQ(json::parse(run("stats --json").text)["integrity"], "ok");
+}
+
 TEST_F(DbTool, LookingDoesNotCreate) {
     for (const char *command : {"list", "show", "export", "stats", "prune --all"}) {
         const Output output = run(command);

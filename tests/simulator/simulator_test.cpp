@@ -132,6 +132,22 @@ TEST_P(OnMachine, AWildLoopEnds) {
     EXPECT_EQ(result.counters.packets, 100u);
 }
 
+TEST_P(OnMachine, ALongRunIsGivenUpAtItsLimit) {
+    simulator_.load(assemble("loop: beq.s x0, x0, loop, 0\n"));
+    const RunResult result = simulator_.run({.cycle_limit = 100});
+    EXPECT_FALSE(result.ok);
+    EXPECT_THAT(result.rule, testing::AnyOf("cycle limit", "step limit"));
+    EXPECT_GE(result.counters.cycles, 100u);
+    EXPECT_LT(result.counters.cycles, 200u);
+}
+
+TEST_P(OnMachine, ALimitThatIsNotReachedChangesNothing) {
+    simulator_.load(assemble("addi.s x1, x0, 5\nhalt.s\n"));
+    const RunResult free = simulator_.run(), limited = simulator_.run({.cycle_limit = 1000});
+    EXPECT_TRUE(limited.ok);
+    EXPECT_EQ(limited.counters, free.counters);
+}
+
 TEST_P(OnMachine, RegistersStartAsTheModelSays) {
     simulator_.load(assemble("halt.s\n"));
     ASSERT_TRUE(simulator_.run().ok);

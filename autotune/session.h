@@ -1,0 +1,31 @@
+// One tuning run in steps, so that several can share a budget.
+#pragma once
+
+#include <memory>
+
+#include "autotune/outcomes.h"
+#include "autotune/tuner.h"
+
+namespace atalla {
+
+// The task must outlive it. One that is destroyed without finish() is recorded as ended by an error.
+class TuningSession {
+public:
+    // Error as tune().
+    TuningSession(const TuningTask &task, Database *database, const TuneOptions &options);
+    ~TuningSession();
+    TuningSession(const TuningSession &) = delete;
+    TuningSession &operator=(const TuningSession &) = delete;
+
+    // Evaluates the next batch, of so many points at most (0: TuneOptions::batch). False at the end of the search: of its budget, of its points, or by a signal.
+    bool step(int64_t at_most = 0);
+    const Outcomes &outcomes() const;
+    // Chooses and verifies the winner, and closes the run. The last call.
+    TuneResult finish();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atalla

@@ -1,0 +1,20 @@
+// The search strategies that decide from what was measured, one a file; proposals.h chooses between them.
+#pragma once
+
+#include <memory>
+
+#include "autotune/draft.h"
+#include "autotune/proposals.h"
+
+namespace atalla {
+
+// Best predictions first, then hill climbing from the best measured point, beside a trickle of further predictions.
+std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options, DraftRanking ranking);
+// Least lower confidence of a Gaussian process that learns how the draft is wrong.
+std::unique_ptr<Proposer> make_model(const TuningTask &task, const TuneOptions &options, DraftRanking ranking);
+// Hill climbing from random points.
+std::unique_ptr<Proposer> make_climb(const TuningTask &task, const TuneOptions &options);
+// Crossing and mutation of the best points.
+std::unique_ptr<Proposer> make_evolve(const TuningTask &task, const TuneOptions &options);
+
+}  // namespace atalla

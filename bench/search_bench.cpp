@@ -1,0 +1,76 @@
+// How well the search strategies search: replays of the exhaustive sweeps in bench/sweeps, without a simulator.
+// score: 0 as a random search, 1 the optimum at once (autotune/sweep.h), mean and deviation over sweeps and seeds;
+// excess_...: of the best found over the optimum, in percent.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/sweep.h"
+
+namespace atalla {
+namespace {
+
+constexpr int64_t trials = 32;
+constexpr uint64_t seeds = 10;
+
+std::vector<TuningCache> sweeps() {
+    std::vector<std::filesystem::path> files;
+    for (const auto &entry : std::filesystem::directory_iterator(ATALLA_SOURCE_DIR "/bench/sweeps")) {
+        files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    std::vector<TuningCache> all;
+    for (const std::filesystem::path &file : files) {
+        all.push_back(read_sweep(file));
+    }
+    return all;
+}
+
+void search(benchmark::State &state, Strategy strategy, const std::vector<TuningCache> &all) {
+    for (auto _ : state) {
+        std::vector<double> scores, excesses;
+        for (const TuningCache &sweep : all) {
+            for (uint64_t seed = 1; seed <= seeds; seed++) {
+                TuneOptions options;
+                options.strategy = strategy;
+                options.seed = seed;
+                const SearchScore one = score_search(sweep, options, trials);
+                scores.push_back(one.score);
+                excesses.push_back(100 * one.excess);
+            }
+        }
+        double mean = 0, square = 0;
+        for (const double score : scores) {
+            mean += score / static_cast<double>(scores.size());
+        }
+        for (const double score : scores) {
+            square += (score - mean) * (score - mean) / static_cast<double>(scores.size());
+        }
+        std::sort(excesses.begin(), excesses.end());
+        state.counters["score"] = mean;
+        state.counters["spread"] = std::sqrt(square);
+        state.counters["excess_median"] = excesses[excesses.size() / 2];
+        state.counters["excess_90th"] = excesses[excesses.size() * 9 / 10];
+        state.counters["excess_worst"] = excesses.back();
+    }
+    state.SetLabel(std::to_string(all.size()) + " sweeps, " + std::to_string(trials) + " trials");
+}
+
+}  // namespace
+}  // namespace atalla
+
+int main(int argc, char **argv) {
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+        return 1;
+    }
+    const std::vector<atalla::TuningCache> all = atalla::sweeps();
+    using atalla::Strategy;
+    for (const Strategy strategy : {Strategy::Model, Strategy::Draft, Strategy::Random, Strategy::Climb, Strategy::Evolve}) {
+        benchmark::RegisterBenchmark((std::string("search/") + atalla::strategy_name(strategy)).c_str(), atalla::search, strategy, all)
+            ->Iterations(1)
+            ->Unit(benchmark::kMillisecond);
+    }
+    benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,78 @@
+// The C interface: checks pointers, turns exceptions into statuses.
+#include "library/atalla_kernels.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "isa/error.h"
+#include "library/gemm_dispatch.h"
+
+using namespace atalla;
+
+struct atalla_library {
+    KernelLibrary library;
+    GemmDispatch gemm{library};
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+template <class Function>
+int guarded(const Function &function) {
+    try {
+        function();
+        return 0;
+    } catch (const std::bad_alloc &) {
+        last_error = "out of memory";
+    } catch (const std::exception &error) {
+        last_error = error.what();
+    }
+    return 1;
+}
+
+void demand(const void *pointer, const char *name) {
+    if (pointer == nullptr) throw Error(fmt::format("'{}' is a null pointer", name));
+}
+
+int64_t elements(int64_t rows, int64_t columns) {
+    constexpr int64_t most = int64_t{1} << 40;
+    if (rows < 1 || columns < 1 || rows > most / columns) throw Error(fmt::format("a matrix cannot have {} x {} elements", rows, columns));
+    return rows * columns;
+}
+
+}  // namespace
+
+const char *atalla_library_error(void) { return last_error.c_str(); }
+
+int atalla_library_open(const char *file, atalla_library **library) {
+    return guarded([&] {
+        demand(file, "file");
+        demand(library, "library");
+        *library = new atalla_library{read_library(file)};
+    });
+}
+
+void atalla_library_close(atalla_library *library) { delete library; }
+
+size_t atalla_library_kernels(const atalla_library *library) { return library == nullptr ? 0 : library->library.kernels.size(); }
+
+const char *atalla_library_machine(const atalla_library *library) { return library == nullptr ? "" : library->library.machine.name.c_str(); }
+
+int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b, const uint16_t *bias, uint16_t *c,
+                unsigned flags, atalla_gemm_report *report) {
+    return guarded([&] {
+        demand(library, "library");
+        demand(a, "a");
+        demand(b, "b");
+        demand(c, "c");
+        if (flags & ~(ATALLA_GEMM_BIAS | ATALLA_GEMM_RELU)) throw Error(fmt::format("there is no flag {}", flags));
+        const GemmCall call{m, n, k, (flags & ATALLA_GEMM_BIAS) != 0, (flags & ATALLA_GEMM_RELU) != 0};
+        if (call.bias) demand(bias, "bias");
+        GemmChoice choice;
+        const Bf16 result = library->gemm.run(call, {a, a + elements(m, k)}, {b, b + elements(n, k)}, call.bias ? Bf16(bias, bias + elements(n, 1)) : Bf16(), &choice);
+        std::copy(result.begin(), result.end(), c);
+        if (report) *report = {choice.cycles, choice.tiles, choice.m, choice.n, choice.k, choice.m == m && choice.n == n && choice.k == k};
+    });
+}

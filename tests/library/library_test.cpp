@@ -1,0 +1,186 @@
+// Kernel libraries: the file, what it refuses, and products of any shape, with kernels written by hand.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "isa/assembler.h"
+#include "isa/error.h"
+#include "library/atalla_kernels.h"
+#include "library/gemm_dispatch.h"
+
+namespace atalla {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+template <class Function>
+std::string error_of(const Function &function) {
+    try {
+        function();
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "";
+}
+
+// Not products: copies the first word of its first tensor to its output, which is enough to see that tensors arrive.
+LibraryKernel kernel(int64_t m, int64_t n, int64_t k, int64_t cycles, bool bias = false) {
+    LibraryKernel one;
+    one.op = "gemm";
+    one.workload = fmt::format(R"({{"addend":false,"alpha":1.0,"b":"nk","beta":1.0,"bias":{},"k":{},"m":{},"n":{},"relu":false,"type":"bf16"}})", bias, k, m, n);
+    one.point = R"({"rows":4})";
+    one.cycles = cycles;
+    one.bound_cycles = cycles / 2;
+    one.inputs = {{"A", {k, m}}, {"B", {k, n}}};
+    if (bias) one.inputs.push_back({"bias", {n}});
+    one.outputs = {{"C", {n, m}}};
+    const std::string output = bias ? "72" : "68";
+    one.program = assemble("addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, " + output + "\nlw.s x2, 0(x5)\nlw.s x3, 0(x1)\nnop.s\nsw.s x3, 0(x2)\nhalt.s\n");
+    one.program.symbols.clear();
+    for (PlacedPacket &packet : one.program.packets) packet.line = 0;
+    one.run = "0123";
+    one.recorded = 1700000000000;
+    return one;
+}
+
+KernelLibrary library() {
+    KernelLibrary all;
+    all.machine = find_machine("ax01");
+    all.compiler = "compiler-1";
+    all.kernels = {kernel(64, 64, 64, 1000), kernel(32, 32, 32, 300), kernel(32, 32, 128, 900), kernel(32, 32, 64, 600, true)};
+    return all;
+}
+
+TEST(KernelLibrary, ComesBackAsItWasInOrder) {
+    const std::vector<uint8_t> bytes = library_bytes(library());
+    const KernelLibrary read = parse_library(bytes);
+    EXPECT_EQ(read.machine.fingerprint(), library().machine.fingerprint());
+    EXPECT_EQ(read.compiler, "compiler-1");
+    ASSERT_EQ(read.kernels.size(), 4u);
+    EXPECT_TRUE(std::is_sorted(read.kernels.begin(), read.kernels.end(), [](const auto &one, const auto &other) { return one.workload < other.workload; }));
+    const LibraryKernel wanted = kernel(32, 32, 32, 300), *found = read.find("gemm", wanted.workload);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->program.packets, wanted.program.packets);
+    EXPECT_EQ(found->inputs, wanted.inputs);
+    EXPECT_EQ(found->cycles, 300);
+    EXPECT_EQ(found->run, "0123");
+    EXPECT_EQ(read.find("gemm", "{}"), nullptr);
+    EXPECT_EQ(library_bytes(read), bytes);
+    KernelLibrary shuffled = library();
+    std::reverse(shuffled.kernels.begin(), shuffled.kernels.end());
+    EXPECT_EQ(library_bytes(shuffled), bytes) << "the order of insertion shows";
+}
+
+TEST(KernelLibrary, DamageIsRefused) {
+    const std::vector<uint8_t> good = library_bytes(library());
+    EXPECT_THAT(error_of([] { parse_library({}); }), HasSubstr("not a kernel library"));
+    for (size_t size = 0; size < good.size(); size += 97) {
+        EXPECT_NE(error_of([&] { parse_library(std::span(good).first(size)); }), "") << size << " bytes";
+    }
+    // Any change of a byte is refused or gives another library, but never ends the program.
+    for (size_t at = 0; at < good.size(); at += 13) {
+        std::vector<uint8_t> bad = good;
+        bad[at] ^= 0xFF;
+        error_of([&] { parse_library(bad); });
+    }
+    KernelLibrary twice = library();
+    twice.kernels.push_back(twice.kernels.front());
+    EXPECT_THAT(error_of([&] { library_bytes(twice); }), HasSubstr("twice"));
+    EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }), HasSubstr("cannot read the kernel library /nowhere/x.atlib"));
+}
+
+TEST(KernelLibrary, DifferencesAreNamed) {
+    KernelLibrary other = library();
+    EXPECT_THAT(library_differences(parse_library(library_bytes(library())), parse_library(library_bytes(other))), IsEmpty());
+    other.kernels[0].cycles = 1001;
+    other.kernels.erase(other.kernels.begin() + 1);
+    other.kernels.push_back(kernel(8, 8, 8, 10));
+    const KernelLibrary one = parse_library(library_bytes(library())), two = parse_library(library_bytes(other));
+    EXPECT_THAT(library_differences(one, two), testing::UnorderedElementsAre(HasSubstr("1000 cycles, then 1001 (+0.1 %)"), testing::StartsWith("- gemm"), testing::StartsWith("+ gemm")));
+}
+
+TEST(KernelLibrary, TheHeaderListsTheKernels) {
+    const std::string header = library_header(parse_library(library_bytes(library())), "ax01-small");
+    EXPECT_THAT(header, HasSubstr("#define AX01_SMALL_KERNELS 4"));
+    EXPECT_THAT(header, HasSubstr(R"(X("gemm", "{\"addend\":false)"));
+}
+
+TEST(GemmDispatch, TakesTheExactKernelElseTheCheapestThatFits) {
+    const KernelLibrary all = parse_library(library_bytes(library()));
+    const GemmDispatch dispatch(all);
+    const auto chosen = [&](GemmCall call) {
+        const auto choice = dispatch.choose(call);
+        return choice ? std::vector<int64_t>{choice->m, choice->n, choice->k, choice->tiles} : std::vector<int64_t>{};
+    };
+    EXPECT_THAT(chosen({64, 64, 64}), ElementsAre(64, 64, 64, 1));
+    EXPECT_THAT(chosen({20, 30, 10}), ElementsAre(32, 32, 32, 1)) << "filled up with zeros";
+    EXPECT_THAT(chosen({64, 64, 32}), ElementsAre(64, 64, 64, 1)) << "1000 cycles instead of 4 x 300";
+    EXPECT_THAT(chosen({32, 65, 32}), ElementsAre(32, 32, 32, 3));
+    EXPECT_THAT(chosen({32, 32, 65}), ElementsAre(32, 32, 128, 1));
+    EXPECT_THAT(chosen({32, 32, 64, true}), ElementsAre(32, 32, 64, 1));
+    EXPECT_THAT(chosen({32, 32, 65, true}), IsEmpty());
+    EXPECT_THAT(chosen({32, 32, 32, false, true}), IsEmpty());
+}
+
+TEST(GemmDispatch, NothingWrongIsComputed) {
+    const KernelLibrary all = parse_library(library_bytes(library()));
+    const GemmDispatch dispatch(all);
+    EXPECT_THAT(error_of([&] { dispatch.run({32, 32, 1000}, Bf16(32 * 1000), Bf16(32 * 1000), {}); }), HasSubstr("no gemm kernel that sums 1000 products"));
+    EXPECT_THAT(error_of([&] { dispatch.run({32, 32, 32}, Bf16(5), Bf16(1024), {}); }), HasSubstr("A has 5 elements"));
+    EXPECT_THAT(error_of([&] { dispatch.run({0, 32, 32}, {}, Bf16(1024), {}); }), HasSubstr("no elements"));
+}
+
+TEST(GemmDispatch, TensorsAreCutAndPutTogether) {
+    const KernelLibrary all = parse_library(library_bytes(library()));
+    // The kernels copy the first two elements of each block of rows of A to the first two of each tile of C.
+    Bf16 a(40 * 32), b(33 * 32);
+    for (size_t i = 0; i < a.size(); i++) a[i] = static_cast<uint16_t>(i);
+    GemmChoice choice;
+    const Bf16 c = GemmDispatch(all).run({40, 33, 32}, a, b, {}, &choice);
+    EXPECT_EQ(choice.m, 64);
+    EXPECT_EQ(c.size(), 40u * 33);
+    EXPECT_EQ(c[1], 1);
+    GemmChoice tiled;
+    const Bf16 wide = GemmDispatch(all).run({33, 100, 120}, Bf16(33 * 120, 7), Bf16(100 * 120), {}, &tiled);
+    EXPECT_EQ(tiled.tiles, 8);
+    for (const size_t at : {size_t{0}, size_t{32}, size_t{64}, size_t{96}, size_t{3200}}) EXPECT_EQ(wide[at], 7) << at;
+}
+
+TEST(CInterface, OpensRunsAndExplains) {
+    const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("atalla-{}.atlib", getpid());
+    const std::vector<uint8_t> bytes = library_bytes(library());
+    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    atalla_library *opened = nullptr;
+    ASSERT_EQ(atalla_library_open(file.c_str(), &opened), 0) << atalla_library_error();
+    std::filesystem::remove(file);
+    EXPECT_EQ(atalla_library_kernels(opened), 4u);
+    EXPECT_STREQ(atalla_library_machine(opened), "ax01");
+    std::vector<uint16_t> a(64 * 64, 3), b(64 * 64), c(64 * 64);
+    atalla_gemm_report report;
+    EXPECT_EQ(atalla_gemm(opened, 64, 64, 64, a.data(), b.data(), nullptr, c.data(), 0, &report), 0) << atalla_library_error();
+    EXPECT_EQ(c[0], 3);
+    EXPECT_TRUE(report.exact);
+    EXPECT_EQ(report.runs, 1);
+    EXPECT_GT(report.cycles, 0);
+    EXPECT_EQ(atalla_gemm(opened, 20, 20, 20, a.data(), b.data(), nullptr, c.data(), 0, &report), 0);
+    EXPECT_FALSE(report.exact);
+    EXPECT_NE(atalla_gemm(opened, 64, 64, 64, a.data(), b.data(), nullptr, c.data(), ATALLA_GEMM_BIAS, nullptr), 0);
+    EXPECT_STREQ(atalla_library_error(), "'bias' is a null pointer");
+    EXPECT_NE(atalla_gemm(opened, -1, 64, 64, a.data(), b.data(), nullptr, c.data(), 0, nullptr), 0);
+    EXPECT_NE(atalla_gemm(opened, 64, 64, 64, nullptr, b.data(), nullptr, c.data(), 0, nullptr), 0);
+    EXPECT_NE(atalla_gemm(opened, 64, 64, 64, a.data(), b.data(), nullptr, c.data(), 8, nullptr), 0);
+    atalla_library_close(opened);
+    atalla_library_close(nullptr);
+    EXPECT_NE(atalla_library_open("/nowhere", &opened), 0);
+    EXPECT_THAT(atalla_library_error(), HasSubstr("/nowhere"));
+}
+
+}  // namespace
+}  // namespace atalla
