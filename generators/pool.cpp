@@ -90,7 +90,7 @@ private:
             value = averaged(window(c, x, y, i));
         }
         result_(c, x, y, i) = value;
-        schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results));
+        schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
         pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_));
         if (filled) pixels_.vectorize(c, lanes);
         window.compute_at(result_, inner_).vectorize(c, lanes);
@@ -131,7 +131,7 @@ private:
 
     void schedule_output(bool fills_differ) {
         // Where what surrounds a tile differs from tile to tile, each has its own code.
-        const Var xo(fills_differ ? "xo_unroll" : "xo"), xi("xi"), yo(fills_differ ? "yo_unroll" : "yo"), yi("yi"), co("co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
+        const Var xo(fills_differ ? "xo_unroll" : "xo"), xi("xi"), yo(fills_differ ? "yo_unroll" : "yo"), yi("yi"), co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
         const int block = lanes * vectors_, blocks = (channels_ + block - 1) / block;
         const int columns = static_cast<int>(shape_.x.results), rows = static_cast<int>(shape_.y.results), images = static_cast<int>(shape_.images);
         out_(c, x, y, i) = result_(c, x, y, i);
@@ -207,13 +207,14 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
     space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.", [=](const Point &point) {
         const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
         const bool filled = reaches_out(shape.x) || reaches_out(shape.y);
-        const int64_t slots = machine.timed() && (whole ? shape.images > 1 || shape.vectors() > point["vectors"] : !filled) ? 2 : 1;
+        const bool alike = !filled || (whole && (shape.channels % lanes == 0 || point["vectors"] >= shape.vectors()));
+        const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
         const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
         // From result to result along x, and from row to row.
         const int64_t row = window_span(shape.x, std::min(point["tile_x"], shape.x.results)) * point["vectors"];
-        const bool round = !filled && point["vectors"] * point["unroll"] * shape.x.stride % machine.pad.count == 0 && (point["tile_y"] == 1 || row % machine.pad.count == 0);
+        const bool round = !filled && point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0 && (point["tile_y"] == 1 || row % machine.pad.count == 0);
         std::vector<PadUse> uses = {{slots * pixels_of(shape, point) * point["vectors"], round},
-                                    {slots * tile, point["vectors"] * point["unroll"] % machine.pad.count == 0}};
+                                    {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
         if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
         if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
         return fit_pads(machine, uses);

@@ -36,7 +36,7 @@ public:
 
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
     // Are all elements of a result in the pads at a time?
-    bool whole() const { return chunk_ >= shape_.vectors(); }
+    bool whole() const { return chunk_ == 0; }
 
 private:
     Expr better(Expr a, Expr b) const {
@@ -139,7 +139,7 @@ private:
     // The loops over the vectors of a row: chunks, vectors, straight-line code. The loop over chunks is returned.
     RVar over(Func f, const RDom &all, int vectors) {
         RVar chunks("chunks"), inside("inside"), vector("vector"), unrolled("r_unroll");
-        const int chunk = std::min(chunk_, vectors);
+        const int chunk = whole() ? vectors : std::min(chunk_, vectors);
         f.update().split(all.x, chunks, inside, chunk);
         if (vector_unroll_ > 1) f.update().split(inside, vector, unrolled, std::min(vector_unroll_, chunk));
         return chunks;
@@ -157,7 +157,7 @@ private:
 
     // In the pads: whole rows of several results, or a part of one row where it is used.
     void schedule_input(Func xs, Func user, const RVar &chunks) {
-        const bool moves = kept_ > rows_ || (!whole() && shape_.vectors() > chunk_);
+        const bool moves = kept_ > rows_;
         if (whole()) xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
         else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_);
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
@@ -197,7 +197,7 @@ private:
         const int steps = (length_ + side - 1) / side;
         image_ = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
         // Rows that are not there, so that every accumulator has as many, change none.
-        const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ < steps;
+        const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ != 0;
         const auto rows_of_tensor = [&](const std::string &name) {
             Func xs(name);
             const Expr there = image_(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length_ - 1) : Expr(y), i, r, j);
@@ -253,7 +253,7 @@ private:
             const RDom &over = second ? again : all;
             const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
             f.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
-            f.update().split(over.x, chunks, inside, std::min(chunk_, steps)).reorder(n, u, inside, chunks, over.y).vectorize(n, lanes);
+            f.update().split(over.x, chunks, inside, parts ? chunk_ : steps).reorder(n, u, inside, chunks, over.y).vectorize(n, lanes);
             if (vector_unroll_ > 1) f.update().split(inside, step, unrolled, vector_unroll_).reorder(n, u, unrolled, step, chunks, over.y);
             in_registers({f});
             if (second && !parts) continue;
@@ -327,28 +327,28 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
-    // Whole results, or the largest parts of each order of magnitude that divide them.
-    chunks.push_back(terms);
+    // Whole results, or parts that divide a row of them, the largest of each order of magnitude.
+    chunks.push_back(0);
     for (int64_t most = 512; most >= 1; most /= 8)
-        for (int64_t part = std::min(most, terms - 1); part >= 1; part--)
+        for (int64_t part = std::min(most, terms); part >= 1; part--)
             if (terms % part == 0) {
                 if (chunks.back() != part) chunks.push_back(part);
                 break;
             }
     Space space;
     space.parameter("rows", "results (vectors of them, if lanes are results) in the pads at a time", rows)
-        .parameter("chunk", "steps along a result in the pads at a time", chunks)
+        .parameter("chunk", "steps along a result in the pads at a time, 0: all", chunks)
         .parameter("row_unroll", "results in straight-line code", row_unrolls)
         .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls);
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("chunks", {"chunk", "rows", "vector_unroll"}, "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
-        return point["chunk"] % point["vector_unroll"] == 0 && (point["chunk"] == terms || point["rows"] == rows.front());
+        return point["chunk"] % point["vector_unroll"] == 0 && (point["chunk"] == 0 || point["rows"] == rows.front());
     });
     space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll"}, "What is in the pads at a time fits.", [=](const Point &point) {
-        const bool parts = point["chunk"] < terms;
+        const bool parts = point["chunk"] != 0;
         const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-        const int64_t elements = (shape.along_lanes || !parts ? block : 1) * point["chunk"] * side * others;
+        const int64_t elements = (parts ? point["chunk"] : block * terms) * side * others;
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
         std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, step % machine.pad.count == 0});
         uses.push_back({slots * block, point["row_unroll"] % machine.pad.count == 0});
@@ -411,8 +411,7 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
 
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
     Point least = {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 1}};
-    const std::vector<int64_t> chunks = reduce_space(shape, machine).find("chunk").values;
-    least.set("chunk", *std::min_element(chunks.begin(), chunks.end()));
+    least.set("chunk", reduce_space(shape, machine).find("chunk").values.back());
     return least;
 }
 

@@ -36,7 +36,7 @@ struct ReduceShape {
 // the form above has room for.
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
 
-// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a
+// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a (0: all)
 // result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);

@@ -35,7 +35,7 @@ public:
         const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3, passes = shape_.kind == Reduction::Var ? 2 : 1;
         const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
         const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
-        const double parts = point["chunk"] < shape_.vectors() ? 400 * steps / static_cast<double>(point["chunk"]) : 0;
+        const double parts = point["chunk"] > 0 ? 400 * steps / static_cast<double>(point["chunk"]) : 0;
         return (machine.timed() ? 900 : 60) + steps * passes * (per_step + loop) + few_rows + parts;
     }
 

@@ -1,0 +1,181 @@
+// Softmax, normalizations, reductions and pooling at random shapes and schedules on one machine: bit for bit equal to the
+// unoptimized program, close to float64, never faster than the bound; special values as PyTorch has them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "generators/evaluate.h"
+#include "generators/pool.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+namespace {
+
+constexpr int rounds = ATALLA_TEST_ROUNDS;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+class Rows : public testing::Test {
+protected:
+    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    Random random{20261121};
+
+    int64_t size(int64_t largest) {
+        constexpr std::array<int64_t, 9> edges = {1, 2, 31, 32, 33, 64, 65, 96, 97};
+        return std::min(largest, random.below(2) == 0 ? edges[random.below(edges.size())] : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest))));
+    }
+    int64_t below(int64_t end) { return static_cast<int64_t>(random.below(static_cast<uint64_t>(end))); }
+
+    void check(const std::string &name, const WorkloadArguments &arguments, uint64_t seed) {
+        std::string text;
+        for (const auto &[key, value] : arguments) text += fmt::format(" --{} {}", key, value);
+        SCOPED_TRACE(fmt::format("{}{}", name, text));
+        const Operator &op = find_operator(name);
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+        const std::optional<Point> point = sample(workload->space(machine), random);
+        ASSERT_TRUE(point);
+        SCOPED_TRACE(point->assignments());
+        const Evaluator evaluator(workload, machine, seed);
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        EXPECT_GT(workload->draft(machine, *point), 0);
+        EXPECT_FALSE(workload->words(machine, *point).empty());
+        EXPECT_EQ(evaluator.verify(*point), "");
+    }
+
+    // The results for these values, at the first schedule of the space.
+    std::vector<double> results(const std::string &name, const WorkloadArguments &arguments, const std::vector<double> &values) {
+        const auto workload = find_operator(name).workload(arguments);
+        const Point point = *sample(workload->space(machine), random);
+        const KernelDefinition kernel = workload->build(machine, point);
+        TensorData data;
+        for (double value : values) data.push_back(bf16_truncate(static_cast<float>(value)));
+        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, {data});
+        EXPECT_TRUE(run.result.ok) << run.result.error;
+        std::vector<double> out;
+        for (uint16_t one : run.outputs.at(0)) out.push_back(static_cast<double>(bf16_float(one)));
+        return out;
+    }
+};
+
+TEST_F(Rows, Softmax) {
+    for (int i = 0; i < rounds; i++) check("softmax", {{"shape", fmt::format("{}x{}x{}", 1 + below(3), size(20), size(machine.timed() ? 300 : 200))}}, static_cast<uint64_t>(i));
+}
+
+TEST_F(Rows, Normalizations) {
+    for (int i = 0; i < rounds; i++) {
+        const int64_t rows = size(40), length = size(machine.timed() ? 300 : 200);
+        const bool weight = below(2) == 0, bias = below(2) == 0;
+        const auto affine = [&](bool with_bias) {
+            std::string text = fmt::format("{}x{}", rows, length);
+            if (weight || (with_bias && bias)) text += weight ? fmt::format(",{}", length) : ",-";
+            return with_bias && bias ? text + fmt::format(",{}", length) : text;
+        };
+        check("layer_norm", {{"shape", affine(true)}}, static_cast<uint64_t>(i));
+        check("rms_norm", {{"shape", affine(false)}, {"eps", "0.001"}}, static_cast<uint64_t>(i));
+    }
+}
+
+TEST_F(Rows, Reductions) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"sum", "mean", "amax", "amin", "var"}) {
+            Shape shape;
+            const int64_t rank = 1 + below(4), largest = rank == 1 ? 3000 : rank == 2 ? 150 : rank == 3 ? 40 : 12;
+            for (int64_t d = 0; d < rank; d++) shape.push_back(size(largest));
+            std::vector<int64_t> dims;
+            for (int64_t d = 0; d < rank; d++)
+                if (below(2) == 0) dims.push_back(below(2) == 0 ? d : d - rank);
+            WorkloadArguments arguments = {{"shape", fmt::format("{}", fmt::join(shape, "x"))}};
+            if (!dims.empty()) arguments["dim"] = fmt::format("{}", fmt::join(dims, ","));
+            if (below(2) == 0) arguments["keepdim"] = "true";
+            // With a single element there is nothing to divide by.
+            if (name == std::string("var")) arguments["correction"] = "0";
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
+}
+
+TEST_F(Rows, Pooling) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"max_pool2d", "avg_pool2d", "max_pool1d", "avg_pool1d"}) {
+            const bool flat = std::string_view(name).ends_with("1d"), average = std::string_view(name).starts_with("avg");
+            const int64_t kernel = 1 + below(4), largest = machine.timed() ? 20 : 8;
+            const auto side = [&] { return kernel + below(largest); };
+            const std::string pixels = flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), side());
+            WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70))}, {"kernel-size", fmt::format("{}", kernel)},
+                                           {"stride", fmt::format("{}", 1 + below(3))}, {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
+            if (below(2) == 0) arguments["ceil-mode"] = "true";
+            if (average && below(2) == 0) arguments["count-include-pad"] = "false";
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
+}
+
+TEST_F(Rows, SpecialValues) {
+    const double nan = std::nan("");
+    const auto is_nan = [](double x) { return std::isnan(x); };
+    for (const std::vector<double> &row : {std::vector<double>{1, nan, 2}, {1, infinity, 2}, {-infinity, -infinity, -infinity}})
+        EXPECT_TRUE(std::ranges::all_of(results("softmax", {{"shape", "3"}}, row), is_nan));
+    EXPECT_EQ(results("softmax", {{"shape", "3"}}, {5, -infinity, 5}), (std::vector<double>{0.5, 0, 0.5}));
+    EXPECT_TRUE(std::ranges::all_of(results("layer_norm", {{"shape", "3"}}, {1, infinity, 2}), is_nan));
+    EXPECT_EQ(results("layer_norm", {{"shape", "2x2"}}, {3, 3, -1, 1}), (std::vector<double>{0, 0, -1, 1}));
+    // Both ways of reducing: along lanes and across them.
+    for (const char *dim : {"0", "1"}) {
+        EXPECT_TRUE(is_nan(results("amax", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, 6, 7, 8, 9})[1]));
+        EXPECT_TRUE(is_nan(results("amin", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, -infinity, 7, -infinity, 9})[1]));
+        EXPECT_EQ(results("amax", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, -infinity}), (std::vector<double>{infinity, -infinity}));
+        EXPECT_EQ(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, 1, 1, 2}), (std::vector<double>{infinity, 3}));
+        EXPECT_TRUE(is_nan(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, 2})[0]));
+    }
+    const WorkloadArguments pairs = {{"shape", "1x1x4x1"}, {"kernel-size", "1,2"}};
+    const std::vector<double> pooled = results("max_pool2d", pairs, {nan, 1, -infinity, -infinity});
+    EXPECT_TRUE(is_nan(pooled[0]));
+    EXPECT_EQ(pooled[1], -infinity);
+    EXPECT_EQ(results("avg_pool2d", pairs, {infinity, 1, 2, 4}), (std::vector<double>{infinity, 3}));
+}
+
+template <typename Action>
+std::string error_of(Action &&action) {
+    try {
+        action();
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+std::string workload_error(const std::string &name, const WorkloadArguments &arguments) {
+    return error_of([&] { find_operator(name).workload(arguments); });
+}
+
+TEST(RowErrors, AreThoseOfPyTorch) {
+    EXPECT_EQ(workload_error("softmax", {{"shape", "3x4"}, {"dim", "2"}}), "softmax: dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4"}, {"normalized-shape", "3"}}),
+              "layer_norm: given normalized_shape=3, expected input with shape [*, 3], but got input of size 3x4");
+    EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,5"}}),
+              "layer_norm: expected weight of the same shape as normalized_shape, but got weight of shape 5 and normalized_shape = 4");
+    EXPECT_EQ(workload_error("sum", {{"shape", "3x4"}, {"dim", "1,-1"}}), "sum: dim 1 appears multiple times in the list of dims");
+    EXPECT_EQ(workload_error("amax", {{"shape", "3x0"}, {"dim", "1"}}), "amax: expected reduction dims to have non-zero size, but 3x0 is reduced to 3");
+    EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "5"}}), "max_pool2d: kernel size 5 is larger than the padded input of 4 + 2 * 0");
+    EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "2"}, {"padding", "2"}}),
+              "max_pool2d: padding should be at least 0 and at most half of the kernel size, but got padding 2 and kernel size 2");
+    EXPECT_EQ(workload_error("avg_pool2d", {{"shape", "4x4"}, {"kernel-size", "2"}}), "avg_pool2d: expected 3D or 4D input, but got 4x4");
+}
+
+TEST(PoolAxis, CountsAsPyTorch) {
+    EXPECT_EQ(pool_axis("p", 112, 3, 2, 1, false).results, 56);
+    EXPECT_EQ(pool_axis("p", 5, 2, 2, 0, false).results, 2);
+    EXPECT_EQ(pool_axis("p", 5, 2, 2, 0, true).results, 3);
+    // The last window would begin in the padding behind the image.
+    EXPECT_EQ(pool_axis("p", 4, 2, 3, 1, true).results, 2);
+}
+
+}  // namespace
+}  // namespace atalla
