@@ -21,19 +21,6 @@ namespace {
 constexpr int lanes = 32;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond it.
-int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad) {
-    const int64_t first = axis.first(at), end = std::min(first + axis.kernel, axis.size + axis.padding);
-    return count_include_pad ? end - first : std::min(end, axis.size) - std::max<int64_t>(first, 0);
-}
-bool uniform(const PoolAxis &axis, bool count_include_pad) {
-    for (int64_t at = 0; at < axis.results; at++)
-        if (counted(axis, at, count_include_pad) != axis.kernel) return false;
-    return true;
-}
-// Does any window reach beyond the image?
-bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
-
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
 class PoolKernel {
@@ -87,7 +74,7 @@ private:
         } else {
             window(c, x, y, i) = bf16(-0.0f);
             window(c, x, y, i) = strict_float(window(c, x, y, i) + element);
-            value = averaged(window(c, x, y, i));
+            value = window_mean(shape_, window(c, x, y, i), c % lanes, x, y);
         }
         result_(c, x, y, i) = value;
         schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
@@ -98,35 +85,6 @@ private:
         if (ax.kernel * ay.kernel <= most_taps) window.update().unroll(taps.x).unroll(taps.y);
         window.update().vectorize(c, lanes);
         in_registers({window});
-    }
-
-    // The sum by the number of elements that count.
-    Expr averaged(const Expr &sum) {
-        const PoolAxis &ax = shape_.x, &ay = shape_.y;
-        const auto constant = [](double factor) { return bf16(static_cast<float>(factor)); };
-        if (shape_.divisor != 0) return strict_float(sum * constant(1 / shape_.divisor));
-        const bool even_x = uniform(ax, shape_.count_include_pad), even_y = uniform(ay, shape_.count_include_pad);
-        if (even_x && even_y) return strict_float(sum * constant(1 / static_cast<double>(ax.kernel * ay.kernel)));
-        Expr value = sum;
-        for (const bool along_x : {true, false}) {
-            const PoolAxis &axis = along_x ? ax : ay;
-            if (along_x ? even_x : even_y) {
-                value = strict_float(value * constant(1 / static_cast<double>(axis.kernel)));
-                continue;
-            }
-            // A row of the pads for each result.
-            Func &share = along_x ? share_x_ : share_y_;
-            share = Func(along_x ? "share_x" : "share_y");
-            share(l, x) = constant(1 / static_cast<double>(axis.kernel));
-            for (int64_t at = 0; at < axis.results; at++)
-                if (const int64_t count = counted(axis, at, shape_.count_include_pad); count != axis.kernel)
-                    share(l, static_cast<int>(at)) = constant(1 / static_cast<double>(count));
-            share.compute_root().bound(l, 0, lanes).vectorize(l, lanes).bound(x, 0, static_cast<int>(axis.results));
-            for (int u = 0; u < share.num_update_definitions(); u++) share.update(u).vectorize(l, lanes);
-            in_pads({share});
-            value = strict_float(value * share(c % lanes, along_x ? x : y));
-        }
-        return value;
     }
 
     void schedule_output(bool fills_differ) {
@@ -154,10 +112,49 @@ private:
     int tile_x_, tile_y_, vectors_, unroll_, channels_;
     Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"};
     Var inner_{"cv"};
-    Func pixels_{"pixels"}, result_{"result"}, out_{"Y"}, share_x_, share_y_;
+    Func pixels_{"pixels"}, result_{"result"}, out_{"Y"};
 };
 
 }  // namespace
+
+// Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond it.
+int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad) {
+    const int64_t first = axis.first(at), end = std::min(first + axis.kernel, axis.size + axis.padding);
+    return count_include_pad ? end - first : std::min(end, axis.size) - std::max<int64_t>(first, 0);
+}
+bool uniform(const PoolAxis &axis, bool count_include_pad) {
+    for (int64_t at = 0; at < axis.results; at++)
+        if (counted(axis, at, count_include_pad) != axis.kernel) return false;
+    return true;
+}
+// Does any window reach beyond the image?
+bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
+
+Expr window_mean(const PoolShape &shape, Expr sum, Expr lane, Expr x, Expr y) {
+    const auto constant = [](double factor) { return bf16(static_cast<float>(factor)); };
+    if (shape.divisor != 0) return strict_float(std::move(sum) * constant(1 / shape.divisor));
+    const bool even_x = uniform(shape.x, shape.count_include_pad), even_y = uniform(shape.y, shape.count_include_pad);
+    if (even_x && even_y) return strict_float(std::move(sum) * constant(1 / static_cast<double>(shape.x.kernel * shape.y.kernel)));
+    Expr value = std::move(sum);
+    for (const bool along_x : {true, false}) {
+        const PoolAxis &axis = along_x ? shape.x : shape.y;
+        if (along_x ? even_x : even_y) {
+            value = strict_float(value * constant(1 / static_cast<double>(axis.kernel)));
+            continue;
+        }
+        Func share(along_x ? "share_x" : "share_y");
+        const Var l("l"), at("at");
+        share(l, at) = constant(1 / static_cast<double>(axis.kernel));
+        for (int64_t result = 0; result < axis.results; result++)
+            if (const int64_t count = counted(axis, result, shape.count_include_pad); count != axis.kernel)
+                share(l, static_cast<int>(result)) = constant(1 / static_cast<double>(count));
+        share.compute_root().bound(l, 0, lanes).vectorize(l, lanes).bound(at, 0, static_cast<int>(axis.results));
+        for (int u = 0; u < share.num_update_definitions(); u++) share.update(u).vectorize(l, lanes);
+        in_pads({share});
+        value = strict_float(value * share(lane, along_x ? x : y));
+    }
+    return value;
+}
 
 PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode) {
     if (kernel < 1) throw Error(fmt::format("{}: kernel size should be greater than zero, but got {}", op, kernel));
@@ -183,6 +180,7 @@ int64_t pixels_of(const PoolShape &shape, const Point &point) {
 }  // namespace
 
 Space pool_space(const PoolShape &shape, const Machine &machine) {
+    if (shape.planes_outermost) return plane_pool_space(shape, machine);
     const auto tiles = [](int64_t results) {
         std::vector<int64_t> values;
         for (int64_t parts = 1; parts <= results; parts = parts < 4 ? parts + 1 : parts * 2)
@@ -223,6 +221,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
 }
 
 Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
+    if (shape.planes_outermost) return {{"unroll", 1}, {"weight_unroll", 1}};
     // The largest tile of single vectors that is sure to fit; where none is, single results.
     Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
     const Space space = pool_space(shape, machine);
@@ -239,8 +238,16 @@ Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
 }
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input) {
-    Reference reference;
     const PoolAxis &ax = shape.x, &ay = shape.y;
+    // Planes outermost are images of one channel.
+    PoolShape single = shape;
+    if (shape.planes_outermost && shape.channels > 1) {
+        single.images = shape.images * shape.channels;
+        single.channels = 1;
+        return pool_reference(single, input);
+    }
+    Reference reference;
+    const auto at = [&](int64_t image, int64_t y, int64_t x, int64_t c) { return static_cast<size_t>(((image * ay.size + y) * ax.size + x) * shape.channels + c); };
     for (int64_t image = 0; image < shape.images; image++)
         for (int64_t oy = 0; oy < ay.results; oy++)
             for (int64_t ox = 0; ox < ax.results; ox++)
@@ -248,7 +255,7 @@ Reference pool_reference(const PoolShape &shape, const TensorData &input) {
                     double sum = 0, largest = -std::numeric_limits<double>::infinity(), magnitudes = 0;
                     for (int64_t y = std::max<int64_t>(ay.first(oy), 0); y < std::min(ay.first(oy) + ay.kernel, ay.size); y++)
                         for (int64_t x = std::max<int64_t>(ax.first(ox), 0); x < std::min(ax.first(ox) + ax.kernel, ax.size); x++) {
-                            const auto value = static_cast<double>(bf16_float(input[static_cast<size_t>(((image * ay.size + y) * ax.size + x) * shape.channels + c)]));
+                            const auto value = static_cast<double>(bf16_float(input[at(image, y, x, c)]));
                             sum += value;
                             magnitudes += std::abs(value);
                             if (std::isnan(value) || value > largest) largest = value;
@@ -271,6 +278,9 @@ double pool_tolerance_ulps(const PoolShape &shape) {
     return shape.kind == Pooling::Max ? 0 : 3 + 0.5 * std::sqrt(static_cast<double>(shape.x.kernel * shape.y.kernel));
 }
 
-KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PoolKernel(shape, machine, point).run(); }
+KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
+    if (shape.planes_outermost) return plane_pool_kernel(shape, machine, point);
+    return PoolKernel(shape, machine, point).run();
+}
 
 }  // namespace atalla

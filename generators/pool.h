@@ -1,4 +1,4 @@
-// Pooling over images whose channels are innermost.
+// Pooling over images.
 #pragma once
 
 #include <string>
@@ -25,6 +25,7 @@ struct PoolShape {
     Pooling kind = Pooling::Max;
     int64_t images = 1, channels = 1;
     PoolAxis x, y;
+    bool planes_outermost = false;   // images as PyTorch has them, [image][channel][y][x]; otherwise channels are innermost
     bool count_include_pad = true;
     double divisor = 0;   // divisor_override, 0: the elements of the window
 
@@ -33,6 +34,19 @@ struct PoolShape {
 
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
 PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
+
+// What of the padding a window sees, and the factor of its sum.
+bool reaches_out(const PoolAxis &axis);
+// Elements of a window that count, in PyTorch's way, and whether they are as many as the kernel has everywhere.
+int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad);
+bool uniform(const PoolAxis &axis, bool count_include_pad);
+// The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
+Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
+
+// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
+// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign.
+Space plane_pool_space(const PoolShape &shape, const Machine &machine);
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);

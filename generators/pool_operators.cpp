@@ -29,17 +29,19 @@ public:
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
     double draft(const Machine &machine, const Point &point) const override {
+        if (shape_.planes_outermost) return 1e6 / static_cast<double>(point["unroll"]) + 1e6 / static_cast<double>(point["weight_unroll"]);
         const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
         const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
         return (machine.timed() ? 900 : 40) + static_cast<double>(results()) * (each + 80 / static_cast<double>(point["unroll"])) + tiles * 300;
     }
 
 protected:
-    int64_t results() const { return shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
+    // Vectors of results: 32 channels of a place, or 32 planes.
+    int64_t results() const { return shape_.planes_outermost ? (shape_.images * shape_.channels + 31) / 32 * shape_.x.results * shape_.y.results : shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &) const override {
-        const int64_t pixels = shape_.images * shape_.x.size * shape_.y.size * shape_.vectors();
+        const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
         KernelWork work;
@@ -72,17 +74,18 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.name = name;
     row.schemas = std::move(schemas);
     row.help = fmt::format("{} of the elements of each window; --op {} --shape {} --kernel-size 3 --stride 2 --padding 1", kind == Pooling::Max ? "the largest" : "the mean", name,
-                           dimensions == 2 ? "1x56x56x64" : "1x128x64");
+                           dimensions == 2 ? "1x64x56x56" : "1x64x128");
     row.card.family = "pooling";
     row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels; NaN spread to every window that has one"
                                               : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count";
     row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
     row.card.bound = "dram, and lanes where windows do not overlap: each element is combined once";
     row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
-    row.card.supports = "channels innermost (batch, height, width, channels), any sizes, stride, padding, ceil mode";
-    row.card.refuses = "channels outermost: lanes would be neighbours in a row, and lanes cannot be shifted against each other; permute first. Dilation";
+    row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time, so that an infinity or NaN spreads over 32 elements and zeros lose "
+                        "their sign; nhwc, without the array";
+    row.card.refuses = "dilation; nchw where 32 planes do not fit the pads";
     row.card.fuses = "nothing yet";
-    row.tensors = {{"x", {"self", "input"}, "the images, channels innermost"}};
+    row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"kernel_size", "of a window", std::vector<int64_t>{}, true},
                       {"stride", "between windows; the kernel size if not given", std::vector<int64_t>{}},
                       {"padding", "around the image", std::vector<int64_t>{}},
@@ -90,11 +93,13 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     if (kind == Pooling::Max) row.attributes.push_back({"dilation", "must be 1", std::vector<int64_t>{}});
     if (kind == Pooling::Average) row.attributes.push_back({"count_include_pad", "the padding counts as elements", true});
     if (kind == Pooling::Average && dimensions == 2) row.attributes.push_back({"divisor_override", "divide by this instead", nullptr});
-    row.attributes.push_back({"layout", "of x: nhwc, channels innermost", "nhwc"});
-    row.example = dimensions == 2 ? "1x56x56x64" : "1x128x64";
+    row.attributes.push_back({"layout", "of x: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"});
+    row.example = dimensions == 2 ? "1x64x56x56" : "1x64x128";
     row.make = [kind, dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
-        if (request.word("layout") != "nhwc") throw Error(fmt::format("{}: layout {} is not supported, only nhwc; permute first", request.op, request.word("layout")));
-        Shape shape = request.shape("x");
+        const std::string layout = request.word("layout");
+        if (layout != "nhwc" && layout != "nchw") throw Error(fmt::format("{}: layout must be nchw or nhwc, not '{}'", request.op, layout));
+        const bool planes = layout == "nchw";
+        const Shape &shape = request.shape("x");
         const bool batched = shape.size() == dimensions + 2;
         if (!batched && shape.size() != dimensions + 1)
             throw Error(fmt::format("{}: expected {}D or {}D input, but got {}", request.op, dimensions + 1, dimensions + 2, shape_text(shape)));
@@ -107,10 +112,12 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
         PoolShape pool;
         pool.kind = kind;
         pool.images = batched ? shape.front() : 1;
-        pool.channels = shape.back();
+        pool.planes_outermost = planes;
+        const size_t channel_axis = shape.size() - 1 - (planes ? dimensions : 0), x_axis = shape.size() - (planes ? 1 : 2), y_axis = x_axis - 1;
+        pool.channels = shape[channel_axis];
         const bool ceil_mode = request.flag("ceil_mode");
-        pool.x = pool_axis(request.op, shape[shape.size() - 2], kernel_x, stride_x == 0 ? kernel_x : stride_x, padding_x, ceil_mode);
-        if (dimensions == 2) pool.y = pool_axis(request.op, shape[shape.size() - 3], kernel_y, stride_y == 0 ? kernel_y : stride_y, padding_y, ceil_mode);
+        pool.x = pool_axis(request.op, shape[x_axis], kernel_x, stride_x == 0 ? kernel_x : stride_x, padding_x, ceil_mode);
+        if (dimensions == 2) pool.y = pool_axis(request.op, shape[y_axis], kernel_y, stride_y == 0 ? kernel_y : stride_y, padding_y, ceil_mode);
         if (kind == Pooling::Average) {
             pool.count_include_pad = request.flag("count_include_pad");
             if (dimensions == 2 && request.given("divisor_override")) {
@@ -119,8 +126,8 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
             }
         }
         Shape result = shape;
-        result[shape.size() - 2] = pool.x.results;
-        if (dimensions == 2) result[shape.size() - 3] = pool.y.results;
+        result[x_axis] = pool.x.results;
+        if (dimensions == 2) result[y_axis] = pool.y.results;
         return std::make_unique<Pool>(request, pool, result);
     };
     return row;

@@ -113,6 +113,8 @@ TEST_F(Rows, Pooling) {
             WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70))}, {"kernel-size", fmt::format("{}", kernel)},
                                            {"stride", fmt::format("{}", 1 + below(3))}, {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
             if (below(2) == 0) arguments["ceil-mode"] = "true";
+            // 32 planes do not fit small pads.
+            if (!machine.timed() || below(2) == 0) arguments["layout"] = "nhwc";
             if (average && below(2) == 0) arguments["count-include-pad"] = "false";
             check(name, arguments, static_cast<uint64_t>(i));
         }
@@ -134,7 +136,7 @@ TEST_F(Rows, SpecialValues) {
         EXPECT_EQ(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, 1, 1, 2}), (std::vector<double>{infinity, 3}));
         EXPECT_TRUE(is_nan(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, 2})[0]));
     }
-    const WorkloadArguments pairs = {{"shape", "1x1x4x1"}, {"kernel-size", "1,2"}};
+    const WorkloadArguments pairs = {{"shape", "1x1x4x1"}, {"kernel-size", "1,2"}, {"layout", "nhwc"}};
     const std::vector<double> pooled = results("max_pool2d", pairs, {nan, 1, -infinity, -infinity});
     EXPECT_TRUE(is_nan(pooled[0]));
     EXPECT_EQ(pooled[1], -infinity);
