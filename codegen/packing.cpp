@@ -225,6 +225,7 @@ private:
             });
         };
         bool placed_in_loop = false;
+        const size_t source = b - 1;
         for (; b < blocks_.size(); b++) {
             if (uses(blocks_[b]) || blocks_[b].end.leaves() || blocks_[b].end.kind == Terminator::Skip) break;
             if (blocks_[b].end.kind == Terminator::Loop && !placed_in_loop) {
@@ -234,6 +235,16 @@ private:
                 blocks_[head].ops.insert(blocks_[head].ops.begin(), ops.begin(), ops.end());
                 placed_in_loop = true;
             }
+        }
+        // Not in a loop that runs later, but before it.
+        size_t before = b + 1;
+        for (size_t end = b; end < blocks_.size(); end++)
+            if (blocks_[end].end.kind == Terminator::Loop && static_cast<size_t>(blocks_[end].end.target) > source)
+                before = std::min(before, static_cast<size_t>(blocks_[end].end.target));
+        if (before <= b) {
+            std::vector<Op> &last = blocks_[before - 1].ops;
+            last.insert(last.end(), ops.begin(), ops.end());
+            return;
         }
         blocks_[b].ops.insert(blocks_[b].ops.begin(), ops.begin(), ops.end());
     }

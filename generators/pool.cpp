@@ -202,6 +202,13 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
     space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.",
                      [=](const Point &point) { return point["unroll"] == 1 || point["unroll"] * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Max ? 2 : 1) <= most_code; });
+    space.constraint("framed tiles", {"tile_x", "tile_y", "vectors"}, "Tiles that the border of the image surrounds differently have code of their own, and it fits.", [=](const Point &point) {
+        const auto parts = [](int64_t results, int64_t tile) { return (results + tile - 1) / tile; };
+        const int64_t tiles = parts(shape.x.results, point["tile_x"]) * parts(shape.y.results, point["tile_y"]), blocks = parts(shape.vectors(), point["vectors"]);
+        const bool narrow = shape.channels % lanes != 0;
+        constexpr int64_t most = 6, most_untimed = 16;
+        return !(reaches_out(shape.x) || reaches_out(shape.y)) || tiles * (tiles > 1 || narrow ? blocks : 1) <= (machine.timed() ? most : most_untimed);
+    });
     space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.", [=](const Point &point) {
         const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
         const bool filled = reaches_out(shape.x) || reaches_out(shape.y);

@@ -240,7 +240,9 @@ private:
         const bool whole = width % lanes == 0 || blocks == 1;
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
         out_.split(n, no, ni, blocks == 1 ? width : lanes * block, whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf).reorder(ni, no, i, j);
-        const bool ring = machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
+        // What surrounds a tile must be the same for all that share a slot.
+        const bool alike = !(filled && narrow && blocks > 1);
+        const bool ring = alike && machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
         const auto in_block = [&](Func f) {
             f.compute_at(out_, blocks > 1 ? no : i);
             if (ring && (blocks > 1 || kept_ > 1)) f.hoist_storage_root().ring_buffer(2);
