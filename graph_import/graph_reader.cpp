@@ -214,7 +214,10 @@ std::shared_ptr<Graph> GraphReader::read_subgraph(const JsonView &json) {
 }
 
 Argument GraphReader::read_argument(const JsonView &json) {
-    const auto [tag, value] = json.only_field();
+    // Not a structured binding: lambdas below use it.
+    const auto field = json.only_field();
+    const std::string &tag = field.first;
+    const JsonView &value = field.second;
     const auto numbers = [&value] {
         std::vector<double> result;
         value.each([&](const JsonView &number) { result.push_back(number.number()); });
@@ -289,7 +292,10 @@ void GraphReader::read_node(const JsonView &json) {
 }
 
 void GraphReader::read_result(Node &node, const JsonView &json) {
-    const auto [tag, value] = json.only_field();
+    // Not a structured binding: lambdas below use it.
+    const auto field = json.only_field();
+    const std::string &tag = field.first;
+    const JsonView &value = field.second;
     const auto number = [&](Value::Kind kind) {
         Value result;
         result.kind = kind;
