@@ -106,19 +106,20 @@ private:
     uint64_t intern(const Slice &slice) {
         const bool by_detail = slice.kind == SliceKind::Wait || slice.kind == SliceKind::OpenRow;
         const uint64_t what = by_detail ? slice.detail : static_cast<uint32_t>(slice.packet);
-        const auto [known, is_new] = names_.emplace(
+        const auto inserted = names_.emplace(
             what << 32 | uint64_t{slice.track} << 16 | uint64_t{slice.slot} << 8 | static_cast<uint64_t>(slice.kind), 0);
-        if (is_new) {
-            known->second = names_.size();
+        uint64_t &iid = inserted.first->second;
+        if (inserted.second) {
+            iid = names_.size();
             packet([&](pbf_writer &packet) {
                 packet.add_uint32(field::packet::sequence_flags, needs_state);
                 pbf_writer interned(packet, field::packet::interned_data);
                 pbf_writer entry(interned, field::interned::names);
-                entry.add_uint64(field::interned::iid, known->second);
+                entry.add_uint64(field::interned::iid, iid);
                 entry.add_string(field::interned::text, slice_name(slice, recording_.tracks[slice.track], program_));
             });
         }
-        return known->second;
+        return iid;
     }
 
     void event(const Slice &slice, uint64_t name, uint64_t type, int64_t cycle) {

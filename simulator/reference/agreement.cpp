@@ -148,7 +148,10 @@ Program shrink(Program program, const std::function<bool(const Program &)> &fail
         return changed;
     };
     // What one pass leaves may let another go on.
-    while (try_parts(with_nops) | try_parts(without_packets) | try_slots()) {
+    for (bool changed = true; changed;) {
+        changed = try_parts(with_nops);
+        changed |= try_parts(without_packets);
+        changed |= try_slots();
     }
     return program;
 }

@@ -1,4 +1,6 @@
 // The fast timing model against the reference, on random programs and machines that must meet everything there is to meet.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <set>
 
@@ -30,7 +32,7 @@ Drawn draw(uint32_t seed) {
 std::string text_of(const Program &program) {
     std::string text;
     for (const PlacedPacket &packet : program.packets) {
-        text += std::to_string(packet.address) + ": " + assembly_text(packet.packet) + "\n";
+        text += fmt::format("{}: {}\n", packet.address, assembly_text(packet.packet));
     }
     return text;
 }
@@ -41,7 +43,7 @@ std::string overrides_of(const Machine &machine) {
     std::string text;
     for (const ParameterEntry &entry : parameter_table()) {
         if (entry.get(machine) != entry.get(usual)) {
-            text += " " + std::string(entry.key) + "=" + std::to_string(entry.get(machine));
+            text += fmt::format(" {}={}", entry.key, entry.get(machine));
         }
     }
     return text;
