@@ -11,6 +11,7 @@
 #include "generators/matmul_operators.h"
 #include "generators/pool_operators.h"
 #include "generators/reduce_operators.h"
+#include "generators/pointwise_operators.h"
 #include "generators/row_operators.h"
 #include "isa/error.h"
 
@@ -33,6 +34,7 @@ const std::vector<const Operator *> &operators() {
         for (const Operator *one : declared(row_operators())) list.push_back(one);
         for (const Operator *one : declared(reduce_operators())) list.push_back(one);
         for (const Operator *one : declared(pool_operators())) list.push_back(one);
+        for (const Operator *one : pointwise_operators()) list.push_back(one);
         return list;
     }();
     return all;
@@ -46,6 +48,7 @@ std::string plain_schema(std::string_view schema) {
 }
 
 const Operator &find_operator(std::string_view name) {
+    if (name.find('(') != std::string_view::npos) return expression_operator(name);
     std::vector<std::string> names, known;
     for (const Operator *one : operators()) {
         if (one->name() == name) return *one;

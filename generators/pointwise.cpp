@@ -1,0 +1,323 @@
+#include "generators/pointwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "generators/broadcast.h"
+#include "generators/pointwise_functions.h"
+#include "generators/vocabulary.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+constexpr int64_t lanes = 32;
+// Elements of a row that one tile takes; longer rows are cut.
+constexpr int64_t longest_row = 2048;
+// Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
+constexpr int64_t most_buffer_rows = 2048;
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// How the result is cut into blocks: `cols` of the innermost dimension times `rows` of the next; the others are loops.
+struct Tiling {
+    int64_t width = 1, height = 1;   // of the whole result: innermost dimension, next dimension
+    int64_t cols = 1, rows = 1;
+    int64_t stored_cols = lanes;     // of a row in the pads
+    int64_t row_unroll = 1, vector_unroll = 1;
+    int64_t blocks = 1;              // of the two dimensions
+    bool guarded = false;            // rows end inside a vector
+};
+
+class PointwiseWorkload : public PipelineWorkload {
+public:
+    PointwiseWorkload(const WorkloadRequest &request, ExpressionNode expression) : PipelineWorkload(request), expression_(std::move(expression)), names_(expression_.inputs()) {
+        std::vector<Shape> shapes;
+        for (const WorkloadRequest::Tensor &tensor : request.tensors) {
+            shapes.push_back(tensor.shape);
+            inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
+        }
+        if (shapes.size() != names_.size())
+            throw Error(fmt::format("{}: {} has {} inputs, but {} shapes are given", request.op, expression_.text(), names_.size(), shapes.size()));
+        if (names_.empty()) throw Error(fmt::format("{}: {} has no input", request.op, expression_.text()));
+        result_ = broadcast_shape(request.op, shapes);
+        outputs_ = {tensor_spec("result", result_)};
+        if (outputs_[0].elements() == 0) throw Error(fmt::format("{}: the result has no elements, so there is nothing to compute", request.op));
+        nest_ = collapse(result_, shapes);
+        if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
+        column_ = std::any_of(nest_.dims[0].present.begin(), nest_.dims[0].present.end(), [](bool present) { return !present; }) && nest_.dims.size() > 1;
+        if (column_) {
+            column_ = false;
+            for (size_t i = 0; i < names_.size(); i++) column_ = column_ || (!nest_.is_present(i, 0) && !nest_.is_single(i));
+        }
+        // What the expression costs does not depend on the shape.
+        std::map<std::string, Expr> values;
+        for (const std::string &name : names_) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
+        count_ = count_lane_operations(machine_expression(expression_, values));
+    }
+
+    Space space(const Machine &machine) const override {
+        Space space;
+        std::set<int64_t> sizes;
+        const Tiling whole = tiling(machine, nest_.dims.size() == 1 ? nest_.dims[0].extent : largest());
+        for (int64_t rows = column_ ? lanes : 4; rows <= most_buffer_rows / 2; rows *= 2) {
+            const int64_t size = size_of(machine, rows);
+            if (fits(machine, tiling(machine, size))) sizes.insert(size);
+        }
+        if (fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
+        if (sizes.empty()) sizes.insert(size_of(machine, 1));
+        space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
+            .choice("unroll", "vectors in straight-line code", {4, 8, 16});
+        return space;
+    }
+
+    std::string words(const Machine &machine, const Point &point) const override {
+        const Tiling t = tiling(machine, point["block"]);
+        return fmt::format("{} block{} of {} rows of {}, {} vectors unrolled", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.cols, point["unroll"]);
+    }
+
+    KernelDefinition build(const Machine &machine, const Point &point) const override;
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        Reference reference;
+        const int64_t count = outputs_[0].elements();
+        std::vector<std::vector<int64_t>> strides(names_.size());
+        for (size_t i = 0; i < names_.size(); i++) {
+            int64_t stride = 1;
+            for (const LoopNest::Dim &dim : nest_.dims) {
+                strides[i].push_back(dim.present[i] ? stride : 0);
+                if (dim.present[i]) stride *= dim.extent;
+            }
+        }
+        std::map<std::string, double> values;
+        for (int64_t at = 0; at < count; at++) {
+            for (size_t i = 0; i < names_.size(); i++) {
+                int64_t rest = at, index = 0;
+                for (size_t d = 0; d < nest_.dims.size(); d++) {
+                    index += rest % nest_.dims[d].extent * strides[i][d];
+                    rest /= nest_.dims[d].extent;
+                }
+                values[names_[i]] = bf16_float(inputs[i][static_cast<size_t>(index)]);
+            }
+            double peak = 0;
+            reference.values.push_back(exact_expression(expression_, values, peak));
+            reference.peaks.push_back(peak);
+        }
+        return {reference};
+    }
+    // Each operator is within three; in a chain each adds its own.
+    double tolerance_ulps() const override { return 3.0 * static_cast<double>(std::max(1, calls(expression_))); }
+
+    double draft(const Machine &machine, const Point &point) const override {
+        const Tiling t = tiling(machine, point["block"]);
+        double others = 1;
+        for (size_t d = 2; d < nest_.dims.size(); d++) others *= static_cast<double>(nest_.dims[d].extent);
+        const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);
+        const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
+        const double moved = static_cast<double>(names_.size() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1;
+        // A block's first transfers and its loop's start; the first block alone waits for everything.
+        const double block = vectors * std::max(lane + 40.0 / static_cast<double>(point["unroll"]), moved) + 60;
+        return 400 + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
+    }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        const int64_t vectors = (outputs_[0].elements() + lanes - 1) / lanes;
+        work.lanes.adds = count_.work.adds * vectors;
+        work.lanes.muls = count_.work.muls * vectors;
+        work.lanes.exps = count_.work.exps * vectors;
+        work.copies = count_.copies * vectors;
+        work.rows_loaded = work.rows_stored = vectors;
+        return work;
+    }
+
+private:
+    static int calls(const ExpressionNode &node) {
+        int count = node.kind == ExpressionNode::Call;
+        for (const ExpressionNode &argument : node.arguments) count += calls(argument);
+        return count;
+    }
+
+    int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
+    static int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes * lanes : n / (4 * lanes) * 4 * lanes; }
+    // The block parameter for about so many rows of 32.
+    int64_t size_of(const Machine &, int64_t rows) const {
+        const int64_t n = nest_.dims[0].extent;
+        if (nest_.dims.size() == 1) return round_down(std::min(n, rows * lanes));
+        const int64_t high = std::max<int64_t>(1, rows * lanes / round_up(std::min(n, longest_row), lanes));
+        const int64_t step = column_ ? lanes : 4;
+        if (largest() < step) return largest();
+        return std::min(largest() / step * step, std::max(step, high / step * step));
+    }
+
+    Tiling tiling(const Machine &machine, int64_t block) const {
+        const int64_t pads = machine.pad.count;
+        Tiling t;
+        t.width = nest_.dims[0].extent;
+        t.height = largest();
+        if (nest_.dims.size() == 1) {
+            t.cols = block;
+            t.rows = 1;
+        } else {
+            t.cols = t.width <= longest_row ? t.width : longest_row / 2;
+            t.rows = std::min(block, t.height);
+        }
+        t.guarded = t.cols % lanes != 0;
+        t.stored_cols = round_up(t.cols, lanes);
+        if (nest_.dims.size() > 1 && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
+        t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
+        return t;
+    }
+    bool fits(const Machine &machine, const Tiling &t) const {
+        const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
+        const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
+        return rows * static_cast<int64_t>(names_.size() + 1) + static_cast<int64_t>(4 * names_.size()) <= machine.pad.count * machine.pad_rows() &&
+               rows <= 4 * most_buffer_rows;
+    }
+
+    ExpressionNode expression_;
+    std::vector<std::string> names_;
+    Shape result_;
+    LoopNest nest_;
+    bool column_ = false;   // an input has one element for each row
+    LaneCount count_;
+};
+
+KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
+    const Tiling t = tiling(machine, point["block"]);
+    const size_t rank = nest_.dims.size();
+    const bool many = t.blocks > 1 || rank > 2;
+    const bool ring = many && machine.timed();
+    const auto size = [](int64_t n) { return static_cast<int>(n); };
+
+    std::vector<Var> vars;
+    for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
+    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), vu("v_unroll"), mu("m_unroll"), lane("lane");
+    Func out("result"), y("y");
+
+    // ---- algorithm
+    KernelDefinition kernel;
+    std::map<std::string, Expr> values;
+    std::vector<Func> staged;
+    for (size_t i = 0; i < names_.size(); i++) {
+        std::vector<int64_t> extents = nest_.extents_of(i);
+        if (extents.empty()) extents = {1};
+        ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
+        kernel.arguments.push_back(tensor);
+        kernel.inputs.push_back({names_[i], extents});
+        Func rows(names_[i] + "_rows");
+        if (nest_.is_single(i)) {
+            rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
+            values[names_[i]] = rows(0);
+        } else {
+            std::vector<Var> own;
+            std::vector<Expr> index;
+            for (size_t d = 0; d < rank; d++)
+                if (nest_.is_present(i, d)) {
+                    own.push_back(vars[d]);
+                    index.emplace_back(vars[d]);
+                }
+            const std::vector<Expr> use = index;
+            // The innermost dimension's rows may end inside a vector.
+            const int64_t inner = extents[0];
+            const bool guard = nest_.is_present(i, 0) ? t.guarded : t.rows % lanes != 0;
+            if (guard) {
+                index[0] = min(index[0], size(inner) - 1);
+                rows(own) = select(own[0] < size(inner), tensor(index), undef<BFloat>());
+            } else {
+                rows(own) = tensor(index);
+            }
+            values[names_[i]] = rows(use);
+        }
+        staged.push_back(rows);
+    }
+    y(vars) = machine_expression(expression_, values);
+    out(vars) = y(vars);
+
+    // ---- schedule
+    for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest_.dims[d].extent));
+    out.split(n, no, ni, size(t.cols), TailStrategy::ShiftInwards);
+    std::vector<VarOrRVar> order = {ni};
+    Var tile = no;
+    if (rank > 1) {
+        out.split(vars[1], mo, mi, size(t.rows), TailStrategy::ShiftInwards);
+        order.insert(order.end(), {mi, mo, no});
+        tile = mo;
+        for (size_t d = 2; d < rank; d++) order.emplace_back(vars[d]);
+        out.reorder(order);
+    }
+    y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
+    if (ring) y.hoist_storage_root().ring_buffer(2);
+    const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
+    // Straight-line code goes round all pads, so that the pad of each access is known.
+    if (column_) {
+        if (t.rows % lanes == 0) y.split(vars[1], vars[1], mu, size(lanes));
+        else y.split(vars[1], vars[1], mu, size(t.rows));
+        y.reorder(n, mu, vars[1]);
+    } else {
+        const auto largest_divisor = [](int64_t of, int64_t most) {
+            while (of % most != 0) most--;
+            return most;
+        };
+        const int64_t across = largest_divisor(vectors, std::min(vectors, unroll)), down = rank > 1 ? largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across))) : 1;
+        if (across > 1) y.split(n, n, vu, size(across));
+        if (down > 1) {
+            y.split(vars[1], vars[1], mu, size(down));
+            y.reorder(n, mu, vars[1]);
+        }
+    }
+    in_pads({y});
+    for (size_t i = 0; i < names_.size(); i++) {
+        Func rows = staged[i];
+        if (nest_.is_single(i)) {
+            rows.compute_root().bound(lane, 0, size(lanes));
+        } else {
+            // Where nothing it depends on changes further in, it stays.
+            size_t level = rank;   // the loop over this dimension
+            if (nest_.is_present(i, 0) && t.width > t.cols) level = 0;
+            for (size_t d = rank; d-- > 2;)
+                if (nest_.is_present(i, d)) level = std::min(level, d);
+            const bool follows_rows = rank > 1 && nest_.is_present(i, 1);
+            const bool in_tile = rank == 1 || (follows_rows && t.rows < t.height);
+            // Loops from outside: dimensions rank-1 .. 2, blocks of columns, blocks of rows.
+            Var at = tile;
+            bool root = false;
+            if (!in_tile) {
+                if (nest_.is_present(i, 0) && t.width > t.cols) at = no;
+                else if (level < rank && level >= 2) at = vars[level];
+                else root = true;
+            }
+            if (root) rows.compute_root();
+            else rows.compute_at(out, at);
+            if (nest_.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
+            else rows.bound_extent(vars[1], size(round_up(t.rows, lanes)));
+            if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
+        }
+        in_pads({rows});
+    }
+    whole_loops(out);
+    std::vector<int64_t> extents;
+    for (const LoopNest::Dim &dim : nest_.dims) extents.push_back(dim.extent);
+    fix_shape(out.output_buffer(), extents);
+    kernel.pipeline = Pipeline(out);
+    kernel.outputs = {{"result", extents}};
+    return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression) {
+    return std::make_unique<PointwiseWorkload>(request, std::move(expression));
+}
+
+}  // namespace atalla

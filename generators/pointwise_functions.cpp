@@ -1,0 +1,238 @@
+#include "generators/pointwise_functions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "generators/lane_math.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace lane_math;
+
+namespace {
+
+double keyword(const Keywords &keywords, const char *name) { return std::strtod(keywords.at(name).c_str(), nullptr); }
+Expr constant(const Keywords &keywords, const char *name) { return number(static_cast<float>(keyword(keywords, name))); }
+double as_bf16(double value) { return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(value)))); }
+
+using Lanes = const std::vector<Expr> &;
+using Words = const Keywords &;
+using Reals = const std::vector<double> &;
+
+double relu(double x) { return x < 0 ? 0 : x; }
+double clamped(double x, double low, double high) { return std::isnan(x) ? x : std::min(std::max(x, low), high); }
+double normal_cdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+double gelu_tanh(double x) {
+    // 1 + tanh(u) as it stays exact for large negative u.
+    const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+    return x / (1 + std::exp(-2 * u));
+}
+
+// x to a power that a few multiplications, roots and reciprocals make.
+Expr power(const Expr &x, double exponent) {
+    if (exponent == 0) return number(1);
+    if (exponent < 0) return reciprocal(power(x, -exponent));
+    if (exponent == 0.5) return square_root(x);
+    Expr result, factor = x;
+    for (auto rest = static_cast<int64_t>(exponent); rest > 0; rest /= 2) {
+        if (rest % 2 == 1) result = result.defined() ? mul(result, factor) : factor;
+        if (rest > 1) factor = mul(factor, factor);
+    }
+    return result;
+}
+
+bool is_simple_power(double exponent) { return std::abs(exponent) == 0.5 || (std::abs(exponent) <= 4 && exponent == std::trunc(exponent)); }
+
+}  // namespace
+
+const std::vector<PointwiseFunction> &pointwise_functions() {
+    static const std::vector<PointwiseFunction> table = {
+        // name, operands, schemas, formula, keywords, machine, exact, condition
+        {"add", 2, {"add.Tensor", "add.Scalar"}, "x + alpha y", {{"alpha", "1"}},
+         [](Lanes v, Words k) { return add(v[0], keyword(k, "alpha") == 1 ? v[1] : mul(v[1], constant(k, "alpha"))); },
+         [](Reals v, Words k) { return v[0] + as_bf16(keyword(k, "alpha")) * v[1]; }},
+        {"sub", 2, {"sub.Tensor", "sub.Scalar"}, "x - alpha y", {{"alpha", "1"}},
+         [](Lanes v, Words k) { return sub(v[0], keyword(k, "alpha") == 1 ? v[1] : mul(v[1], constant(k, "alpha"))); },
+         [](Reals v, Words k) { return v[0] - as_bf16(keyword(k, "alpha")) * v[1]; }},
+        {"rsub", 2, {"rsub.Scalar", "rsub.Tensor"}, "y - x", {}, [](Lanes v, Words) { return sub(v[1], v[0]); }, [](Reals v, Words) { return v[1] - v[0]; }},
+        {"mul", 2, {"mul.Tensor", "mul.Scalar"}, "x y", {}, [](Lanes v, Words) { return mul(v[0], v[1]); }, [](Reals v, Words) { return v[0] * v[1]; }},
+        {"div", 2, {"div.Tensor", "div.Scalar"}, "x / y", {}, [](Lanes v, Words) { return divide(v[0], v[1]); }, [](Reals v, Words) { return v[0] / v[1]; }},
+        {"maximum", 2, {"maximum", "max.other"}, "the larger; NaN if one is", {}, [](Lanes v, Words) { return larger(v[0], v[1]); },
+         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : std::max(v[0], v[1]); }},
+        {"minimum", 2, {"minimum", "min.other"}, "the smaller; NaN if one is", {}, [](Lanes v, Words) { return smaller(v[0], v[1]); },
+         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : std::min(v[0], v[1]); }},
+        {"pow", 2, {"pow.Tensor_Scalar"}, "x to the power of a number: 0, 1, 2, 3, 4, 0.5 and their negatives", {},
+         [](Lanes v, Words) { return power(v[0], *as_number(v[1])); }, [](Reals v, Words) { return std::pow(v[0], v[1]); }},
+        {"where", 3, {"where.self", "where.ScalarOther", "where.ScalarSelf"}, "x where the condition holds (is not 0), otherwise y", {},
+         [](Lanes v, Words) { return choose(as_condition(v[0]), v[1], v[2]); }, [](Reals v, Words) { return v[0] != 0 ? v[1] : v[2]; }},
+        {"masked_fill", 3, {"masked_fill.Scalar"}, "the number y where the mask holds (is not 0), otherwise x", {},
+         [](Lanes v, Words) { return choose(as_condition(v[1]), v[2], v[0]); }, [](Reals v, Words) { return v[1] != 0 ? v[2] : v[0]; }},
+
+        {"gt", 2, {"gt.Tensor", "gt.Scalar"}, "x > y", {}, [](Lanes v, Words) { return less(v[1], v[0]); }, [](Reals v, Words) { return double(v[0] > v[1]); }, true},
+        {"lt", 2, {"lt.Tensor", "lt.Scalar"}, "x < y", {}, [](Lanes v, Words) { return less(v[0], v[1]); }, [](Reals v, Words) { return double(v[0] < v[1]); }, true},
+        {"ge", 2, {"ge.Tensor", "ge.Scalar"}, "x >= y", {}, [](Lanes v, Words) { return at_least(v[0], v[1]); }, [](Reals v, Words) { return double(v[0] >= v[1]); }, true},
+        {"le", 2, {"le.Tensor", "le.Scalar"}, "x <= y", {}, [](Lanes v, Words) { return at_least(v[1], v[0]); }, [](Reals v, Words) { return double(v[0] <= v[1]); }, true},
+        {"eq", 2, {"eq.Tensor", "eq.Scalar"}, "x = y", {}, [](Lanes v, Words) { return equal(v[0], v[1]); }, [](Reals v, Words) { return double(v[0] == v[1]); }, true},
+        {"ne", 2, {"ne.Tensor", "ne.Scalar"}, "x and y differ", {}, [](Lanes v, Words) { return differs(v[0], v[1]); }, [](Reals v, Words) { return double(v[0] != v[1]); }, true},
+
+        {"neg", 1, {"neg"}, "-x", {}, [](Lanes v, Words) { return negate(v[0]); }, [](Reals v, Words) { return -v[0]; }},
+        {"abs", 1, {"abs"}, "|x|", {}, [](Lanes v, Words) { return magnitude(v[0]); }, [](Reals v, Words) { return std::abs(v[0]); }},
+        {"relu", 1, {"relu"}, "0 below zero, otherwise x; NaN stays", {}, [](Lanes v, Words) { return at_least_number(v[0], 0); }, [](Reals v, Words) { return relu(v[0]); }},
+        {"relu6", 1, {"relu6"}, "x between 0 and 6", {}, [](Lanes v, Words) { return at_most_number(at_least_number(v[0], 0), 6); },
+         [](Reals v, Words) { return clamped(v[0], 0, 6); }},
+        {"hardtanh", 1, {"hardtanh"}, "x between min_val and max_val", {{"max_val", "1"}, {"min_val", "-1"}},
+         [](Lanes v, Words k) { return at_most_number(at_least_number(v[0], keyword(k, "min_val")), keyword(k, "max_val")); },
+         [](Reals v, Words k) { return clamped(v[0], as_bf16(keyword(k, "min_val")), as_bf16(keyword(k, "max_val"))); }},
+        {"clamp", 1, {"clamp", "clamp_min", "clamp_max"}, "x between min and max", {{"max", "inf"}, {"min", "-inf"}},
+         [](Lanes v, Words k) {
+             Expr x = v[0];
+             if (keyword(k, "min") != -INFINITY) x = at_least_number(x, keyword(k, "min"));
+             return keyword(k, "max") != INFINITY ? at_most_number(x, keyword(k, "max")) : x;
+         },
+         [](Reals v, Words k) { return clamped(v[0], as_bf16(keyword(k, "min")), as_bf16(keyword(k, "max"))); }},
+        {"leaky_relu", 1, {"leaky_relu"}, "x above zero, otherwise x negative_slope", {{"negative_slope", "0.01"}},
+         [](Lanes v, Words k) { return choose(less(number(0), v[0]), v[0], mul(v[0], constant(k, "negative_slope"))); },
+         [](Reals v, Words k) { return v[0] > 0 ? v[0] : v[0] * as_bf16(keyword(k, "negative_slope")); }},
+        {"exp", 1, {"exp"}, "the machine's own", {}, [](Lanes v, Words) { return exponential(v[0]); }, [](Reals v, Words) { return std::exp(v[0]); }},
+        {"log", 1, {"log"}, "k log 2 + log m", {}, [](Lanes v, Words) { return logarithm(v[0]); }, [](Reals v, Words) { return std::log(v[0]); }},
+        {"sqrt", 1, {"sqrt"}, "x rsqrt(x) with a correction", {}, [](Lanes v, Words) { return square_root(v[0]); }, [](Reals v, Words) { return std::sqrt(v[0]); }},
+        {"rsqrt", 1, {"rsqrt"}, "Newton steps on the mantissa", {}, [](Lanes v, Words) { return reciprocal_root(v[0]); }, [](Reals v, Words) { return 1 / std::sqrt(v[0]); }},
+        {"reciprocal", 1, {"reciprocal"}, "1 / x, by a residual that is exact", {}, [](Lanes v, Words) { return reciprocal(v[0]); }, [](Reals v, Words) { return 1 / v[0]; }},
+        {"sigmoid", 1, {"sigmoid"}, "1 / (1 + exp(-x))", {}, [](Lanes v, Words) { return sigmoid(v[0]); }, [](Reals v, Words) { return 1 / (1 + std::exp(-v[0])); }},
+        {"tanh", 1, {"tanh"}, "a polynomial up to 1, then 1 - 2 / (1 + exp(2 x))", {}, [](Lanes v, Words) { return hyperbolic_tangent(v[0]); }, [](Reals v, Words) { return std::tanh(v[0]); }},
+        {"erf", 1, {"erf"}, "a polynomial up to 1, then one for 1 - erf", {}, [](Lanes v, Words) { return error_function(v[0]); }, [](Reals v, Words) { return std::erf(v[0]); }},
+        {"silu", 1, {"silu"}, "x sigmoid(x)", {}, [](Lanes v, Words) { return silu(v[0]); }, [](Reals v, Words) { return v[0] / (1 + std::exp(-v[0])); }},
+        {"gelu", 1, {"gelu"}, "x times the normal distribution; approximate=tanh: its approximation by tanh", {{"approximate", "none"}},
+         [](Lanes v, Words k) { return k.at("approximate") == "tanh" ? gelu_by_tanh(v[0]) : gelu(v[0]); },
+         [](Reals v, Words k) { return k.at("approximate") == "tanh" ? gelu_tanh(v[0]) : v[0] * normal_cdf(v[0]); }},
+        {"hardsigmoid", 1, {"hardsigmoid"}, "x + 3 between 0 and 6, over 6", {}, [](Lanes v, Words) { return hard_sigmoid(v[0]); },
+         [](Reals v, Words) { return clamped(v[0] + 3, 0, 6) / 6; }},
+        {"hardswish", 1, {"hardswish"}, "x hardsigmoid(x)", {}, [](Lanes v, Words) { return hard_swish(v[0]); }, [](Reals v, Words) { return v[0] * clamped(v[0] + 3, 0, 6) / 6; }},
+    };
+    return table;
+}
+
+const PointwiseFunction *find_pointwise_function(std::string_view name) {
+    for (const PointwiseFunction &one : pointwise_functions())
+        if (one.name == name) return &one;
+    return nullptr;
+}
+
+void check_pointwise(ExpressionNode &node) {
+    for (ExpressionNode &argument : node.arguments) check_pointwise(argument);
+    if (node.kind != ExpressionNode::Call) return;
+    const PointwiseFunction *function = find_pointwise_function(node.name);
+    if (function == nullptr) {
+        std::vector<std::string> names;
+        for (const PointwiseFunction &one : pointwise_functions()) names.push_back(one.name);
+        const std::string nearest = nearest_name(node.name, names);
+        throw Error(fmt::format("'{}' is no pointwise operator{}", node.name, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+    }
+    if (static_cast<int>(node.arguments.size()) != function->operands)
+        throw Error(fmt::format("{} takes {} operand{}, not {}", node.name, function->operands, function->operands == 1 ? "" : "s", node.arguments.size()));
+    for (const auto &[name, value] : node.keywords) {
+        if (!function->keywords.contains(name)) throw Error(fmt::format("{} has no argument '{}'", node.name, name));
+        if (name == "approximate") {
+            if (value != "none" && value != "tanh") throw Error(fmt::format("{}: approximate must be none or tanh, not '{}'", node.name, value));
+        } else {
+            char *end = nullptr;
+            std::strtod(value.c_str(), &end);
+            if (value.empty() || *end != '\0') throw Error(fmt::format("{}: {} must be a number, not '{}'", node.name, name, value));
+        }
+    }
+    if (node.name == "pow") {
+        const ExpressionNode &exponent = node.arguments[1];
+        if (exponent.kind != ExpressionNode::Number || !is_simple_power(exponent.number))
+            throw Error("pow: the exponent must be one of -4 ... 4, 0.5 and -0.5; others need a logarithm with more digits than bf16 has");
+    }
+    // As usual or left out is the same.
+    std::erase_if(node.keywords, [&](const auto &word) { return function->keywords.at(word.first) == word.second; });
+}
+
+namespace {
+
+Keywords completed(const ExpressionNode &node, const PointwiseFunction &function) {
+    Keywords words = function.keywords;
+    for (const auto &[name, value] : node.keywords) words[name] = value;
+    return words;
+}
+
+Expr lower(const ExpressionNode &node, const std::map<std::string, Expr> &inputs) {
+    if (node.kind == ExpressionNode::Input) return inputs.at(node.name);
+    if (node.kind == ExpressionNode::Number) return number(static_cast<float>(node.number));
+    const PointwiseFunction &function = *find_pointwise_function(node.name);
+    std::vector<Expr> operands;
+    for (const ExpressionNode &argument : node.arguments) {
+        Expr value = lower(argument, inputs);
+        // A condition counts as 1 or 0, but for where.
+        const bool takes_condition = (node.name == "where" && operands.empty()) || (node.name == "masked_fill" && operands.size() == 1);
+        operands.push_back(takes_condition ? value : as_value(value));
+    }
+    return function.machine(operands, completed(node, function));
+}
+
+}  // namespace
+
+Expr machine_expression(const ExpressionNode &node, const std::map<std::string, Expr> &inputs) { return as_value(lower(node, inputs)); }
+
+double exact_expression(const ExpressionNode &node, const std::map<std::string, double> &inputs, double &peak) {
+    double value = 0;
+    if (node.kind == ExpressionNode::Input) value = inputs.at(node.name);
+    else if (node.kind == ExpressionNode::Number) return as_bf16(node.number);
+    else {
+        const PointwiseFunction &function = *find_pointwise_function(node.name);
+        std::vector<double> operands;
+        for (const ExpressionNode &argument : node.arguments) {
+            double inner = 0;
+            operands.push_back(exact_expression(argument, inputs, inner));
+            // Only what is computed on the way can be wrong; inputs are exact.
+            if (argument.kind == ExpressionNode::Call && std::isfinite(inner)) peak = std::max(peak, inner);
+        }
+        value = function.exact(operands, completed(node, function));
+    }
+    if (std::isfinite(value)) peak = std::max(peak, std::abs(value));
+    return value;
+}
+
+LaneCount count_lane_operations(const Expr &e) {
+    struct Counter : Internal::IRVisitor {
+        LaneCount count;
+        std::set<Expr, Internal::IRDeepCompare> seen;
+        using IRVisitor::visit;
+        void look(const Expr &inner) {
+            if (seen.insert(inner).second) inner.accept(this);
+        }
+        void visit(const Internal::Call *call) override {
+            if (call->name == "atalla_exp") count.work.exps++;
+            else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div)) count.work.muls++;
+            else if (call->is_strict_float_intrinsic()) count.work.adds++;
+            for (const Expr &argument : call->args) look(argument);
+        }
+        void visit(const Internal::Select *select) override {
+            count.copies++;
+            look(select->condition);
+            look(select->true_value);
+            look(select->false_value);
+        }
+        void visit(const Internal::Cast *cast) override { look(cast->value); }
+        void visit(const Internal::Not *op) override { look(op->a); }
+        void visit(const Internal::And *op) override {
+            look(op->a);
+            look(op->b);
+        }
+        void visit(const Internal::Or *op) override {
+            look(op->a);
+            look(op->b);
+        }
+    } counter;
+    counter.look(e);
+    return counter.count;
+}
+
+}  // namespace atalla
