@@ -18,15 +18,24 @@ std::optional<double> as_number(const Expr &e) {
     return immediate != nullptr ? std::optional<double>(immediate->value) : std::nullopt;
 }
 
-Expr add(const Expr &a, const Expr &b) { return strict_float(a + b); }
-Expr sub(const Expr &a, const Expr &b) { return strict_float(a - b); }
-Expr mul(const Expr &a, const Expr &b) { return strict_float(a * b); }
+namespace {
+
+// As strict_float() makes them, but without its walk through the operands, which share much.
+Expr strict(const Type &type, Internal::Call::IntrinsicOp operation, const Expr &a, const Expr &b) {
+    return Internal::Call::make(type, operation, {a, b}, Internal::Call::PureIntrinsic);
+}
+
+}  // namespace
+
+Expr add(const Expr &a, const Expr &b) { return strict(a.type(), Internal::Call::strict_add, a, b); }
+Expr sub(const Expr &a, const Expr &b) { return strict(a.type(), Internal::Call::strict_sub, a, b); }
+Expr mul(const Expr &a, const Expr &b) { return strict(a.type(), Internal::Call::strict_mul, a, b); }
 Expr exponential(const Expr &x) { return vocabulary::machine_exp(x); }
-Expr less(const Expr &a, const Expr &b) { return strict_float(a < b); }
-Expr equal(const Expr &a, const Expr &b) { return strict_float(a == b); }
+Expr less(const Expr &a, const Expr &b) { return strict(Bool(), Internal::Call::strict_lt, a, b); }
+Expr equal(const Expr &a, const Expr &b) { return strict(Bool(), Internal::Call::strict_eq, a, b); }
 // Halide's != and <= are inversions of these, which also hold for NaN; an inverted choice costs nothing.
-Expr differs(const Expr &a, const Expr &b) { return !strict_float(a == b); }
-Expr at_least(const Expr &a, const Expr &b) { return strict_float(b < a) || strict_float(a == b); }
+Expr differs(const Expr &a, const Expr &b) { return !equal(a, b); }
+Expr at_least(const Expr &a, const Expr &b) { return less(b, a) || equal(a, b); }
 
 Expr choose(const Expr &condition, const Expr &on, const Expr &off) {
     if (const auto *inverted = condition.as<Internal::Not>()) return select(inverted->a, off, on);
@@ -165,13 +174,8 @@ Expr reciprocal(const Expr &x) {
 }
 
 Expr divide(const Expr &a, const Expr &b) {
-    if (const std::optional<double> divisor = as_number(b)) {
-        int exponent = 0;
-        if (std::abs(std::frexp(*divisor, &exponent)) == 0.5 && std::abs(exponent) < 120) return mul(a, number(static_cast<float>(1 / *divisor)));
-        if (*divisor == 0 || !std::isfinite(*divisor)) return mul(a, number(static_cast<float>(1 / *divisor)));
-        const auto high = static_cast<float>(bfloat16_t(static_cast<float>(1 / *divisor)));
-        return add(mul(a, number(high)), mul(a, number(static_cast<float>(1 / *divisor - high))));
-    }
+    // By a number: one product, whose factor is rounded.
+    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor)) return mul(a, number(static_cast<float>(1 / *divisor)));
     const Expr size = magnitude(b);
     const Normalised n = normalised(size, 1);
     // A small dividend is made larger for as long as there are roundings.

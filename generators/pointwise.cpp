@@ -20,7 +20,7 @@ using namespace vocabulary;
 namespace {
 
 constexpr int64_t lanes = 32;
-// Elements of a row that one tile takes; longer rows are cut.
+// Elements of a row that one tile takes on a machine with large pads; longer rows are cut.
 constexpr int64_t longest_row = 2048;
 // Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
 constexpr int64_t most_buffer_rows = 2048;
@@ -68,20 +68,30 @@ public:
         Space space;
         std::set<int64_t> sizes;
         const Tiling whole = tiling(machine, nest_.dims.size() == 1 ? nest_.dims[0].extent : largest());
-        for (int64_t rows = column_ ? lanes : 4; rows <= most_buffer_rows / 2; rows *= 2) {
+        for (int64_t rows = row_step(machine); rows <= most_buffer_rows / 2; rows *= 2) {
             const int64_t size = size_of(machine, rows);
             if (fits(machine, tiling(machine, size))) sizes.insert(size);
         }
         if (fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
         if (sizes.empty()) sizes.insert(size_of(machine, 1));
         space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
-            .choice("unroll", "vectors in straight-line code", {4, 8, 16});
+            .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32})
+            .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1});
+        space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+        space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [this, machine](const Point &point) {
+            const Tiling t = tiling(machine, point["block"]);
+            const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = static_cast<int64_t>(names_.size()) + 1;
+            const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
+            const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
+            return (buffers + groups - 1) / groups * rows + buffers <= machine.pad_rows();
+        });
         return space;
     }
 
     std::string words(const Machine &machine, const Point &point) const override {
         const Tiling t = tiling(machine, point["block"]);
-        return fmt::format("{} block{} of {} rows of {}, {} vectors unrolled", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.cols, point["unroll"]);
+        return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer in {} pad{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
+                           point["unroll"], point["pads"], point["pads"] == 1 ? "" : "s");
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override;
@@ -150,12 +160,23 @@ private:
 
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
     static int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes * lanes : n / (4 * lanes) * 4 * lanes; }
+    // Blocks are so many rows, or multiples of it: a round of the pads, or a vector of numbers with one for each row.
+    int64_t row_step(const Machine &machine) const { return !column_ ? 4 : machine.timed() ? lanes : 8; }
+
+    // Elements of a row in one tile: all buffers must fit the pads with at least four rows (or one column of numbers) each.
+    int64_t most_cols(const Machine &machine) const {
+        const int64_t slots = machine.timed() ? 2 : 1, rows = row_step(machine);
+        const int64_t vectors = machine.pad.count * machine.pad_rows() / (slots * rows * (static_cast<int64_t>(names_.size()) + 2));
+        int64_t cols = longest_row;
+        while (cols > lanes && cols / lanes > vectors) cols /= 2;
+        return cols;
+    }
     // The block parameter for about so many rows of 32.
-    int64_t size_of(const Machine &, int64_t rows) const {
+    int64_t size_of(const Machine &machine, int64_t rows) const {
         const int64_t n = nest_.dims[0].extent;
         if (nest_.dims.size() == 1) return round_down(std::min(n, rows * lanes));
-        const int64_t high = std::max<int64_t>(1, rows * lanes / round_up(std::min(n, longest_row), lanes));
-        const int64_t step = column_ ? lanes : 4;
+        const int64_t high = std::max<int64_t>(1, rows * lanes / round_up(std::min(n, most_cols(machine)), lanes));
+        const int64_t step = row_step(machine);
         if (largest() < step) return largest();
         return std::min(largest() / step * step, std::max(step, high / step * step));
     }
@@ -169,7 +190,8 @@ private:
             t.cols = block;
             t.rows = 1;
         } else {
-            t.cols = t.width <= longest_row ? t.width : longest_row / 2;
+            const int64_t most = most_cols(machine);
+            t.cols = t.width <= most ? t.width : std::max(lanes, most / 2);
             t.rows = std::min(block, t.height);
         }
         t.guarded = t.cols % lanes != 0;
@@ -197,7 +219,6 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     const Tiling t = tiling(machine, point["block"]);
     const size_t rank = nest_.dims.size();
     const bool many = t.blocks > 1 || rank > 2;
-    const bool ring = many && machine.timed();
     const auto size = [](int64_t n) { return static_cast<int>(n); };
 
     std::vector<Var> vars;
@@ -230,8 +251,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             const std::vector<Expr> use = index;
             // The innermost dimension's rows may end inside a vector.
             const int64_t inner = extents[0];
-            const bool guard = nest_.is_present(i, 0) ? t.guarded : t.rows % lanes != 0;
-            if (guard) {
+            if (nest_.is_present(i, 0) && t.guarded) {
                 index[0] = min(index[0], size(inner) - 1);
                 rows(own) = select(own[0] < size(inner), tensor(index), undef<BFloat>());
             } else {
@@ -241,7 +261,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         staged.push_back(rows);
     }
-    y(vars) = machine_expression(expression_, values);
+    // Parts that are used several times are named, or Halide would walk through each use.
+    y(vars) = Internal::common_subexpression_elimination(machine_expression(expression_, values), true);
     out(vars) = y(vars);
 
     // ---- schedule
@@ -257,25 +278,27 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         out.reorder(order);
     }
     y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
-    if (ring) y.hoist_storage_root().ring_buffer(2);
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
+    const auto largest_divisor = [](int64_t of, int64_t most) {
+        while (of % most != 0) most--;
+        return most;
+    };
     // Straight-line code goes round all pads, so that the pad of each access is known.
+    int64_t across = 1, down = 1;
     if (column_) {
-        if (t.rows % lanes == 0) y.split(vars[1], vars[1], mu, size(lanes));
-        else y.split(vars[1], vars[1], mu, size(t.rows));
-        y.reorder(n, mu, vars[1]);
+        down = t.rows % lanes == 0 ? lanes : t.rows;
     } else {
-        const auto largest_divisor = [](int64_t of, int64_t most) {
-            while (of % most != 0) most--;
-            return most;
-        };
-        const int64_t across = largest_divisor(vectors, std::min(vectors, unroll)), down = rank > 1 ? largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across))) : 1;
-        if (across > 1) y.split(n, n, vu, size(across));
-        if (down > 1) {
-            y.split(vars[1], vars[1], mu, size(down));
-            y.reorder(n, mu, vars[1]);
-        }
+        across = largest_divisor(vectors, std::min(vectors, unroll));
+        if (rank > 1) down = largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across)));
     }
+    if (across > 1) y.split(n, n, vu, size(across));
+    if (down > 1) {
+        y.split(vars[1], vars[1], mu, size(down));
+        y.reorder(n, mu, vars[1]);
+    }
+    // Two slots where transfers can run beside a loop that computes.
+    const bool ring = many && machine.timed() && vectors * t.rows > across * down;
+    if (ring) y.hoist_storage_root().ring_buffer(2);
     in_pads({y});
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
@@ -300,12 +323,14 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             if (root) rows.compute_root();
             else rows.compute_at(out, at);
             if (nest_.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
-            else rows.bound_extent(vars[1], size(round_up(t.rows, lanes)));
+            else rows.align_storage(vars[1], size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
         }
         in_pads({rows});
     }
     whole_loops(out);
+    for (const std::string &name : names_) kernel.pads[name + "_rows"] = size(point["pads"]);
+    kernel.pads["y"] = size(point["pads"]);
     std::vector<int64_t> extents;
     for (const LoopNest::Dim &dim : nest_.dims) extents.push_back(dim.extent);
     fix_shape(out.output_buffer(), extents);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -37,7 +36,8 @@ double gelu_tanh(double x) {
 // x to a power that a few multiplications, roots and reciprocals make.
 Expr power(const Expr &x, double exponent) {
     if (exponent == 0) return number(1);
-    if (exponent < 0) return reciprocal(power(x, -exponent));
+    if (exponent == -0.5) return reciprocal_root(x);
+    if (exponent < 0) return power(reciprocal(x), -exponent);
     if (exponent == 0.5) return square_root(x);
     Expr result, factor = x;
     for (auto rest = static_cast<int64_t>(exponent); rest > 0; rest /= 2) {
@@ -64,11 +64,11 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
         {"mul", 2, {"mul.Tensor", "mul.Scalar"}, "x y", {}, [](Lanes v, Words) { return mul(v[0], v[1]); }, [](Reals v, Words) { return v[0] * v[1]; }},
         {"div", 2, {"div.Tensor", "div.Scalar"}, "x / y", {}, [](Lanes v, Words) { return divide(v[0], v[1]); }, [](Reals v, Words) { return v[0] / v[1]; }},
         {"maximum", 2, {"maximum", "max.other"}, "the larger; NaN if one is", {}, [](Lanes v, Words) { return larger(v[0], v[1]); },
-         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : std::max(v[0], v[1]); }},
+         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : v[0] > v[1] ? v[0] : v[1]; }},
         {"minimum", 2, {"minimum", "min.other"}, "the smaller; NaN if one is", {}, [](Lanes v, Words) { return smaller(v[0], v[1]); },
-         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : std::min(v[0], v[1]); }},
+         [](Reals v, Words) { return std::isnan(v[0]) || std::isnan(v[1]) ? NAN : v[0] < v[1] ? v[0] : v[1]; }},
         {"pow", 2, {"pow.Tensor_Scalar"}, "x to the power of a number: 0, 1, 2, 3, 4, 0.5 and their negatives", {},
-         [](Lanes v, Words) { return power(v[0], *as_number(v[1])); }, [](Reals v, Words) { return std::pow(v[0], v[1]); }},
+         [](Lanes v, Words) { return power(v[0], *as_number(v[1])); }, [](Reals v, Words) { return v[1] == 0.5 ? std::sqrt(v[0]) : v[1] == -0.5 ? 1 / std::sqrt(v[0]) : std::pow(v[0], v[1]); }},
         {"where", 3, {"where.self", "where.ScalarOther", "where.ScalarSelf"}, "x where the condition holds (is not 0), otherwise y", {},
          [](Lanes v, Words) { return choose(as_condition(v[0]), v[1], v[2]); }, [](Reals v, Words) { return v[0] != 0 ? v[1] : v[2]; }},
         {"masked_fill", 3, {"masked_fill.Scalar"}, "the number y where the mask holds (is not 0), otherwise x", {},
@@ -201,37 +201,22 @@ double exact_expression(const ExpressionNode &node, const std::map<std::string, 
 }
 
 LaneCount count_lane_operations(const Expr &e) {
-    struct Counter : Internal::IRVisitor {
+    // Visits each node once.
+    struct Counter : Internal::IRGraphVisitor {
         LaneCount count;
-        std::set<Expr, Internal::IRDeepCompare> seen;
-        using IRVisitor::visit;
-        void look(const Expr &inner) {
-            if (seen.insert(inner).second) inner.accept(this);
-        }
+        using IRGraphVisitor::visit;
         void visit(const Internal::Call *call) override {
             if (call->name == "atalla_exp") count.work.exps++;
             else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div)) count.work.muls++;
             else if (call->is_strict_float_intrinsic()) count.work.adds++;
-            for (const Expr &argument : call->args) look(argument);
+            IRGraphVisitor::visit(call);
         }
         void visit(const Internal::Select *select) override {
             count.copies++;
-            look(select->condition);
-            look(select->true_value);
-            look(select->false_value);
-        }
-        void visit(const Internal::Cast *cast) override { look(cast->value); }
-        void visit(const Internal::Not *op) override { look(op->a); }
-        void visit(const Internal::And *op) override {
-            look(op->a);
-            look(op->b);
-        }
-        void visit(const Internal::Or *op) override {
-            look(op->a);
-            look(op->b);
+            IRGraphVisitor::visit(select);
         }
     } counter;
-    counter.look(e);
+    e.accept(&counter);
     return counter.count;
 }
 

@@ -11,6 +11,7 @@
 #include "generators/matmul_operators.h"
 #include "generators/pool_operators.h"
 #include "generators/reduce_operators.h"
+#include "generators/movement.h"
 #include "generators/pointwise_operators.h"
 #include "generators/row_operators.h"
 #include "isa/error.h"
@@ -35,6 +36,7 @@ const std::vector<const Operator *> &operators() {
         for (const Operator *one : declared(reduce_operators())) list.push_back(one);
         for (const Operator *one : declared(pool_operators())) list.push_back(one);
         for (const Operator *one : pointwise_operators()) list.push_back(one);
+        for (const Operator *one : declared(movement_operators())) list.push_back(one);
         return list;
     }();
     return all;

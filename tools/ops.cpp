@@ -11,6 +11,7 @@
 #include "db/database.h"
 #include "db/default_path.h"
 #include "generators/evaluate.h"
+#include "generators/numerics.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "tools/coverage.h"
@@ -24,7 +25,7 @@ using json = nlohmann::ordered_json;
 struct Options {
     std::string name;
     std::filesystem::path database;
-    bool as_json = false, coverage = false;
+    bool as_json = false, coverage = false, numerics = false;
 };
 
 // What the database knows about an operator on a machine, with the compiler of this program.
@@ -92,7 +93,25 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
     return text;
 }
 
+// Errors over all inputs, measured now.
+void print_numerics(const Options &options) {
+    const atalla::Machine machine = atalla::find_machine("ax01");
+    json all = json::array();
+    for (const std::string &expression : options.name.empty() ? atalla::numerics_expressions() : std::vector<std::string>{options.name}) {
+        const atalla::NumericsRow row = atalla::measure_numerics(expression, machine);
+        all.push_back({{"expression", row.expression}, {"inputs", row.inputs}, {"worst_ulps", row.worst_ulps}, {"worst_at", row.worst_at}, {"over_one", row.over_one},
+                       {"wrong_special", row.wrong_special}, {"wrong_at", row.wrong_at},
+                       {"lanes", {{"adds", row.work.work.adds}, {"muls", row.work.work.muls}, {"exps", row.work.work.exps}, {"copies", row.work.copies}}}});
+        if (options.as_json) continue;
+        std::cout << fmt::format("{:<28} {:6.3f} ulps at {}, {} inputs over 1, {} special values differ{}\n", row.expression, row.worst_ulps, fmt::join(row.worst_at, ", "), row.over_one,
+                                 row.wrong_special, row.wrong_special > 0 ? fmt::format(", first at {}", fmt::join(row.wrong_at, ", ")) : "")
+                  << std::flush;
+    }
+    if (options.as_json) std::cout << all.dump(2) << '\n';
+}
+
 void list(const Options &options) {
+    if (options.numerics) return print_numerics(options);
     if (options.coverage) {
         std::cout << (options.as_json ? atalla::coverage_json().dump(2) + "\n" : atalla::coverage_markdown());
         return;
@@ -125,10 +144,11 @@ void list(const Options &options) {
 
 int main(int argc, char **argv) {
     CLI::App app("Lists the operators: what they take, where they are tuned, and where each ATen overload runs.", "atalla-ops");
-    app.footer("Examples:\n  atalla-ops\n  atalla-ops gemm\n  atalla-ops --coverage");
+    app.footer("Examples:\n  atalla-ops\n  atalla-ops gemm\n  atalla-ops --coverage\n  atalla-ops --numerics 'silu(x)'");
     Options options;
     app.add_option("name", options.name, "One operator, by its name or an ATen schema, with all that is known about it");
     app.add_flag("--coverage", options.coverage, "Where each overload of real models' graphs runs, as a table in Markdown");
+    app.add_flag("--numerics", options.numerics, "Errors of the pointwise operators (or of one expression) over all bf16 inputs, measured now on the simulator");
     app.add_flag("--json", options.as_json, "Print JSON");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     return atalla::run_tool(app, argc, argv, [&] { list(options); });

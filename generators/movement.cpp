@@ -1,0 +1,294 @@
+#include "generators/movement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/vocabulary.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+constexpr int64_t lanes = 32;
+// Longer runs are cut into rows of this many elements where the pads have room.
+constexpr int64_t longest_run = 1024;
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Dimensions of one element go, neighbours that continue each other on both sides become one. Innermost (in the result) first.
+void simplify(MovedBox &box) {
+    std::erase_if(box.dims, [](const MovedBox::Dim &dim) { return dim.extent == 1; });
+    std::stable_sort(box.dims.begin(), box.dims.end(), [](const auto &a, const auto &b) { return a.to < b.to; });
+    std::vector<MovedBox::Dim> merged;
+    for (const MovedBox::Dim &dim : box.dims) {
+        if (!merged.empty() && dim.to == merged.back().to * merged.back().extent && dim.from == merged.back().from * merged.back().extent)
+            merged.back().extent *= dim.extent;
+        else
+            merged.push_back(dim);
+    }
+    box.dims = std::move(merged);
+}
+
+// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them at a time, the other loops around.
+struct Piece {
+    MovedBox box;                          // where it begins; no dims
+    int64_t run = 1;
+    MovedBox::Dim rows;
+    std::vector<MovedBox::Dim> loops;      // innermost first
+};
+
+class MovementWorkload : public PipelineWorkload {
+public:
+    MovementWorkload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) : PipelineWorkload(request), boxes_(std::move(boxes)) {
+        for (const WorkloadRequest::Tensor &tensor : request.tensors) {
+            inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
+            if (inputs_.size() > 1) inputs_.back().name += std::string(1, static_cast<char>('a' + (inputs_.size() - 1) % 26));
+        }
+        outputs_ = {tensor_spec("result", result)};
+        if (outputs_[0].elements() == 0) throw Error(fmt::format("{}: the result has no elements, so there is nothing to move", request.op));
+        std::erase_if(boxes_, [](const MovedBox &box) { return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; }); });
+        for (MovedBox &box : boxes_) {
+            simplify(box);
+            if (box.input < 0 || box.dims.empty() || box.dims[0].to != 1 || box.dims[0].from == 1) continue;
+            throw Error(fmt::format("{}: neighbours in the result are {} elements apart in the input: the transpose of single elements, which DMA cannot do", request.op, box.dims[0].from));
+        }
+    }
+
+    Space space(const Machine &machine) const override {
+        Space space;
+        std::vector<int64_t> rows;
+        for (int64_t n = 1; n <= 512; n *= 2)
+            if (n * 4 <= machine.pad.count * machine.pad_rows()) rows.push_back(n);
+        space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1});
+        space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+        space.constraint("room", {"rows"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
+            int64_t all = 0;
+            for (const Piece &piece : pieces(machine, point["rows"])) all += round_up(piece.rows.extent * round_up(piece.run, lanes) / lanes, machine.pad.count);
+            return all <= machine.pad.count * machine.pad_rows();
+        });
+        return space;
+    }
+    std::string words(const Machine &machine, const Point &point) const override {
+        return fmt::format("{} rows of 32 at a time, a buffer in {} pads, {} loop nests", point["rows"], point["pads"], pieces(machine, point["rows"]).size());
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override;
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        const std::vector<TensorData> moved = move(inputs);
+        Reference reference;
+        for (uint16_t half : moved[0]) {
+            reference.values.push_back(bf16_float(half));
+            reference.peaks.push_back(std::abs(reference.values.back()));
+        }
+        return {reference};
+    }
+    double tolerance_ulps() const override { return 0; }
+    std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &inputs) const override { return move(inputs); }
+    double draft(const Machine &machine, const Point &point) const override {
+        double cycles = 400;
+        for (const Piece &piece : pieces(machine, point["rows"])) {
+            double turns = 1;
+            for (const MovedBox::Dim &dim : piece.loops) turns *= static_cast<double>(dim.extent);
+            const double rows = static_cast<double>(piece.rows.extent * round_up(piece.run, lanes) / lanes);
+            cycles += turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
+        }
+        return cycles;
+    }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        KernelWork work;
+        // Only what is moved is read, each element at least once.
+        int64_t read = 0;
+        for (const MovedBox &box : boxes_) {
+            if (box.input < 0) continue;
+            int64_t elements = 1;
+            for (const MovedBox::Dim &dim : box.dims)
+                if (dim.from != 0) elements *= dim.extent;
+            read = std::max(read, int64_t{0}) + elements;
+        }
+        int64_t all = 0;
+        for (const TensorSpec &tensor : inputs_) all += tensor.elements();
+        work.bytes = 2 * (std::min(read, all) + outputs_[0].elements());
+        work.reads = read > 0;
+        return work;
+    }
+
+private:
+    std::vector<TensorData> move(const std::vector<TensorData> &inputs) const {
+        TensorData result(static_cast<size_t>(outputs_[0].elements()));
+        for (const MovedBox &box : boxes_) {
+            const uint16_t constant = bf16_truncate(bf16_round(static_cast<float>(box.constant)));
+            int64_t count = 1;
+            for (const MovedBox::Dim &dim : box.dims) count *= dim.extent;
+            for (int64_t at = 0; at < count; at++) {
+                int64_t rest = at, from = box.from, to = box.to;
+                for (const MovedBox::Dim &dim : box.dims) {
+                    from += rest % dim.extent * dim.from;
+                    to += rest % dim.extent * dim.to;
+                    rest /= dim.extent;
+                }
+                result[static_cast<size_t>(to)] = box.input < 0 ? constant : inputs[static_cast<size_t>(box.input)][static_cast<size_t>(from)];
+            }
+        }
+        return {result};
+    }
+
+    int64_t most_run(const Machine &machine) const {
+        const int64_t rows = machine.pad.count * machine.pad_rows() / (8 * static_cast<int64_t>(std::max<size_t>(1, boxes_.size())));
+        int64_t run = longest_run;
+        while (run > lanes && run / lanes > rows) run /= 2;
+        return run;
+    }
+
+    // Every loop bound is a constant: what is left over becomes a piece of its own.
+    std::vector<Piece> pieces(const Machine &machine, int64_t vectors) const {
+        const int64_t most = most_run(machine);
+        std::vector<Piece> list;
+        for (const MovedBox &box : boxes_) {
+            std::vector<MovedBox::Dim> dims = box.dims;
+            int64_t run = 1;
+            if (!dims.empty() && dims[0].to == 1) {
+                run = dims[0].extent;
+                dims.erase(dims.begin());
+            }
+            MovedBox start = box;
+            start.dims.clear();
+            const int64_t step = box.input < 0 ? 0 : 1;
+            if (run > most) {
+                std::vector<MovedBox::Dim> cut = dims;
+                cut.insert(cut.begin(), {run / most, most * step, most});
+                append(list, start, most, cut, vectors);
+                start.from += run / most * most * step;
+                start.to += run / most * most;
+                run %= most;
+            }
+            if (run > 0) append(list, start, run, dims, vectors);
+        }
+        return list;
+    }
+    // The longest dimension that is read row by row becomes the rows of a tile.
+    static void append(std::vector<Piece> &list, const MovedBox &start, int64_t run, std::vector<MovedBox::Dim> dims, int64_t vectors) {
+        const int64_t most = std::max<int64_t>(1, vectors / (round_up(run, lanes) / lanes));
+        size_t best = dims.size();
+        for (size_t d = 0; d < dims.size(); d++)
+            if (dims[d].from != 0 && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
+        Piece piece{start, run, {1, 0, 0}, {}};
+        if (best == dims.size()) {
+            piece.loops = std::move(dims);
+            list.push_back(std::move(piece));
+            return;
+        }
+        const MovedBox::Dim rows = dims[best];
+        dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
+        const int64_t tile = std::min(most, rows.extent), whole = rows.extent / tile, rest = rows.extent % tile;
+        piece.rows = {tile, rows.from, rows.to};
+        piece.loops = dims;
+        if (whole > 1) piece.loops.insert(piece.loops.begin(), {whole, rows.from * tile, rows.to * tile});
+        list.push_back(piece);
+        if (rest == 0) return;
+        piece.box.from += whole * tile * rows.from;
+        piece.box.to += whole * tile * rows.to;
+        piece.rows.extent = rest;
+        piece.loops = std::move(dims);
+        list.push_back(std::move(piece));
+    }
+
+    std::vector<MovedBox> boxes_;
+};
+
+// A tile is in, then out, before the next: the code generator does not yet run a transfer out of a buffer ahead of the next one into it.
+KernelDefinition MovementWorkload::build(const Machine &machine, const Point &point) const {
+    const auto size = [](int64_t n) { return static_cast<int>(n); };
+    KernelDefinition kernel;
+    std::vector<ImageParam> params;
+    for (const TensorSpec &tensor : inputs_) {
+        params.push_back(vocabulary::tensor("in_" + tensor.name, {tensor.elements()}));
+        kernel.arguments.push_back(params.back());
+        kernel.inputs.push_back({tensor.name, {tensor.elements()}});
+    }
+    Var i("i"), a("a"), b("b");
+    Func out("result");
+    out(i) = undef<BFloat>();
+    const std::vector<Piece> list = pieces(machine, point["rows"]);
+    std::vector<Func> stages;
+    std::vector<RDom> domains;
+    for (const Piece &piece : list) {
+        // Where it repeats without being read again, the loops stay outside of the stage.
+        Region ranges = {Range(0, size(piece.run)), Range(0, size(piece.rows.extent))};
+        std::vector<MovedBox::Dim> loops = piece.loops;
+        std::stable_sort(loops.begin(), loops.end(), [](const auto &x, const auto &y) { return (x.from == 0) > (y.from == 0); });
+        size_t repeats = 0;
+        for (const MovedBox::Dim &dim : loops) {
+            ranges.push_back(Range(0, size(dim.extent)));
+            repeats += dim.from == 0;
+        }
+        ranges.push_back(Range(0, 1));
+        const RDom r(ranges, fmt::format("r{}_", stages.size()));
+        Func stage(fmt::format("rows_{}_", stages.size()));
+        std::vector<Var> vars = {a, b};
+        std::vector<Expr> used = {r[0], r[1]};
+        Expr from = size(piece.box.from) + a + b * size(piece.rows.from), to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
+        for (size_t d = 0; d < loops.size(); d++) {
+            to += r[static_cast<int>(d) + 2] * size(loops[d].to);
+            if (loops[d].from == 0) continue;
+            vars.emplace_back(fmt::format("c{}_", d));
+            used.emplace_back(r[static_cast<int>(d) + 2]);
+            from += vars.back() * size(loops[d].from);
+        }
+        if (piece.box.input < 0) {
+            stage(vars) = bf16(static_cast<float>(bfloat16_t(static_cast<float>(piece.box.constant))));
+            stage.vectorize(a, size(lanes));
+        } else {
+            ImageParam &param = params[static_cast<size_t>(piece.box.input)];
+            if (piece.run % lanes == 0) stage(vars) = param(from);
+            else stage(vars) = select(a < size(piece.run), param(Internal::substitute(a.name(), min(a, size(piece.run) - 1), from)), undef<BFloat>());
+        }
+        out(to) = stage(used);
+        stage.bound_extent(a, size(round_up(piece.run, lanes)));
+        stages.push_back(stage);
+        domains.push_back(r);
+        kernel.pads[fmt::format("rows_{}_", stages.size() - 1)] = size(point["pads"]);
+        // The first loop that brings something else, or the one of one iteration that stands last.
+        const int level = static_cast<int>(2 + repeats);
+        stage.compute_at(out, RVar(r[level]));
+        in_pads({stage});
+    }
+    out.bound(i, 0, size(outputs_[0].elements()));
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {outputs_[0].elements()});
+    kernel.pipeline = Pipeline(out);
+    kernel.outputs = {{"result", {outputs_[0].elements()}}};
+    return kernel;
+}
+
+}  // namespace
+
+Shape dense_strides(const Shape &shape) {
+    Shape strides(shape.size());
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) strides[d] = stride;
+    return strides;
+}
+
+MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &from_strides, int64_t to, const Shape &to_strides) {
+    MovedBox box;
+    box.input = input;
+    box.from = from;
+    box.to = to;
+    for (size_t d = 0; d < shape.size(); d++) box.dims.push_back({shape[d], from_strides[d], to_strides[d]});
+    return box;
+}
+
+std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) {
+    return std::make_unique<MovementWorkload>(request, result, std::move(boxes));
+}
+
+}  // namespace atalla

@@ -1,0 +1,33 @@
+// Data movement: a result put together of boxes of its inputs and of constants, all by DMA through the pads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "generators/operator.h"
+#include "generators/pipeline_workload.h"
+
+namespace atalla {
+
+// A box of the result: element offsets base + sum of index * stride on both sides.
+struct MovedBox {
+    struct Dim {
+        int64_t extent = 1, from = 0, to = 0;   // elements; strides in the input and in the result
+    };
+    int input = -1;        // -1: a constant
+    double constant = 0;
+    int64_t from = 0, to = 0;
+    std::vector<Dim> dims;
+};
+
+// The whole of the input put at `to` with strides: what most operators are made of. `shape` is that of the box.
+MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &from_strides, int64_t to, const Shape &to_strides);
+// Of a dense tensor.
+Shape dense_strides(const Shape &shape);
+
+// Error if a box would need a transpose: neighbours in the result must be neighbours in the input.
+std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
+
+std::vector<OperatorDeclaration> movement_operators();
+
+}  // namespace atalla
