@@ -9,10 +9,10 @@
 #include "generators/attention_operator.h"
 #include "generators/gemm_operator.h"
 #include "generators/matmul_operators.h"
-#include "generators/pool_operators.h"
-#include "generators/reduce_operators.h"
 #include "generators/movement.h"
 #include "generators/pointwise_operators.h"
+#include "generators/pool_operators.h"
+#include "generators/reduce_operators.h"
 #include "generators/row_operators.h"
 #include "isa/error.h"
 
