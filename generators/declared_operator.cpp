@@ -292,6 +292,9 @@ Resolution DeclaredOperator::resolve(const AtenCall &call) const {
             }
             if (std::find(row_.ignored.begin(), row_.ignored.end(), argument.name) != row_.ignored.end()) continue;
             const Attribute *attribute = find_attribute(argument.name);
+            // A number may stand for a tensor.
+            for (const DeclaredTensor &tensor : row_.tensors)
+                if (attribute == nullptr && std::find(tensor.aten.begin(), tensor.aten.end(), argument.name) != tensor.aten.end()) attribute = find_attribute(tensor.name);
             if (attribute != nullptr) request.attributes[attribute->name] = checked(*attribute, argument.value);
             else if (!argument.value.is_null()) throw Error(fmt::format("{}: the argument '{}' = {} is not supported", row_.name, argument.name, argument.value.dump()));
         }

@@ -1,5 +1,5 @@
 // Functions of one vector of bf16 lanes in the machine's operations: every result is rounded to bf16, so the order of the
-// operations is part of each. docs/numerics.md states the error of each over all inputs.
+// operations is part of each. docs/pointwise-errors.md states the error of each over all inputs.
 #pragma once
 
 #include <optional>

@@ -255,7 +255,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         stage.bound_extent(a, size(round_up(piece.run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
-        kernel.pads[fmt::format("rows_{}_", stages.size() - 1)] = size(point["pads"]);
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)].pads = size(point["pads"]);
         // The first loop that brings something else, or the one of one iteration that stands last.
         const int level = static_cast<int>(2 + repeats);
         stage.compute_at(out, RVar(r[level]));

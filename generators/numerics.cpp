@@ -81,7 +81,7 @@ NumericsRow measure_numerics(const std::string &expression, const Machine &machi
     const KernelDefinition kernel = workload->build(machine, workload->naive_point(machine));
     codegen::CompileOptions plain;
     plain.optimize = false;
-    plain.pads = kernel.pads;
+    plain.layouts = kernel.layouts;
     const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, plain), machine, data);
     if (!run.result.ok) throw Error(run.result.error);
 

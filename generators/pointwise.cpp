@@ -329,8 +329,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         in_pads({rows});
     }
     whole_loops(out);
-    for (const std::string &name : names_) kernel.pads[name + "_rows"] = size(point["pads"]);
-    kernel.pads["y"] = size(point["pads"]);
+    for (const std::string &name : names_) kernel.layouts[name + "_rows"].pads = size(point["pads"]);
+    kernel.layouts["y"].pads = size(point["pads"]);
     std::vector<int64_t> extents;
     for (const LoopNest::Dim &dim : nest_.dims) extents.push_back(dim.extent);
     fix_shape(out.output_buffer(), extents);

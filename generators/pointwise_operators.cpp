@@ -30,7 +30,7 @@ OperandNames operand_names(const PointwiseFunction &function) {
 OperatorCard card(std::string algorithm) {
     OperatorCard card;
     card.family = "pointwise";
-    card.algorithm = std::move(algorithm) + "; every operation rounds to bf16 (docs/numerics.md)";
+    card.algorithm = std::move(algorithm) + "; every operation rounds to bf16 (docs/pointwise-errors.md)";
     card.space = "block size, vectors unrolled";
     card.bound = "DRAM traffic, or the lane operations of the expression as written, with copies on the freer unit";
     card.reference = "float64; the same bits as the naive program";

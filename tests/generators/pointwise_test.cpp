@@ -1,0 +1,125 @@
+// Pointwise functions over all inputs, expressions, and what pointwise and data movement operators refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "generators/evaluate.h"
+#include "generators/expression.h"
+#include "generators/numerics.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+
+namespace atalla {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename Action>
+std::string error_of(Action &&action) {
+    try {
+        action();
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+std::string refusal(const std::string &op, const WorkloadArguments &arguments) {
+    return error_of([&] { find_operator(op).workload(arguments); });
+}
+
+TEST(Numerics, EveryFunctionIsWithinThreeUlpsOfFloat64) {
+    const Machine machine = find_machine("ax01");
+    for (const std::string &expression : numerics_expressions()) {
+        const NumericsRow row = measure_numerics(expression, machine);
+        EXPECT_LE(row.worst_ulps, 3.0) << expression << " at " << testing::PrintToString(row.worst_at);
+        // No lane operation tells -0 from +0: dividing by it gives +inf.
+        const bool divides = expression.starts_with("div(x, y") || expression.starts_with("reciprocal") || expression.starts_with("rsqrt") ||
+                             expression == "pow(x, -1)" || expression == "pow(x, -0.5)";
+        if (divides) {
+            if (row.wrong_special > 0) EXPECT_EQ(row.wrong_at.back(), 0) << expression;
+        } else {
+            EXPECT_EQ(row.wrong_special, 0) << expression << " at " << testing::PrintToString(row.wrong_at);
+        }
+    }
+}
+
+TEST(Expression, CanonicalText) {
+    const auto canonical = [](const std::string &text) { return parse_expression(text).text(); };
+    EXPECT_EQ(canonical(" gelu( add(x,y) ,approximate = tanh )"), "gelu(add(x, y), approximate=tanh)");
+    EXPECT_EQ(canonical("add(x, -2.50)"), "add(x, -2.5)");
+    EXPECT_EQ(canonical("mul(x, 1e3)"), "mul(x, 1000)");
+    EXPECT_EQ(parse_expression("add(b, mul(a, b))").inputs(), (std::vector<std::string>{"b", "a"}));
+    EXPECT_EQ(find_operator("relu( x )").name(), "relu(x)");
+    EXPECT_EQ(&find_operator("relu( x )"), &find_operator("relu(x)"));
+}
+
+TEST(Expression, SaysWhereItIsWrong) {
+    EXPECT_EQ(error_of([] { parse_expression("add(x, y"); }), "the expression 'add(x, y' is wrong after 'add(x, y': ',' or ')' is missing; an example: gelu(add(x, y))");
+    EXPECT_THAT(error_of([] { parse_expression("add(x,)"); }), HasSubstr("a name or a number is missing"));
+    EXPECT_THAT(error_of([] { parse_expression("relu(x) y"); }), HasSubstr("nothing may follow"));
+    EXPECT_EQ(error_of([] { find_operator("gellu(x)"); }), "'gellu' is no pointwise operator; did you mean 'gelu'?");
+    EXPECT_EQ(error_of([] { find_operator("add(x)"); }), "add takes 2 operands, not 1");
+    EXPECT_EQ(error_of([] { find_operator("gelu(x, approximate=erf)"); }), "gelu: approximate must be none or tanh, not 'erf'");
+    EXPECT_THAT(error_of([] { find_operator("pow(x, 1.7)"); }), HasSubstr("pow: the exponent must be one of"));
+}
+
+TEST(Expression, IsOneKernelWhoseTextIsReadBack) {
+    const Operator &op = find_operator("gelu(add(x, mul(y, 0.5)))");
+    const auto workload = op.workload({{"shape", "8x40,40"}});
+    EXPECT_EQ(workload->inputs().size(), 2u);
+    EXPECT_EQ(find_operator(op.name()).parse(workload->text())->text(), workload->text());
+}
+
+TEST(Pointwise, RefusesWithPyTorchsRule) {
+    EXPECT_EQ(refusal("add", {{"shape", "3x4,5"}}), "add: shapes 3x4 and 5 do not broadcast: the size 5 must match the size 4 at dimension 1 from the end, or be 1");
+    EXPECT_EQ(refusal("add", {{"shape", "4x-1,4"}}), "shape '4x-1' has the negative size -1");
+    EXPECT_THAT(refusal("add", {{"shape", "4x,4"}}), HasSubstr("'4x' is not a shape"));
+    EXPECT_EQ(refusal("add", {{"shape", "4"}}), "add needs y: a shape, or a number with --y");
+    EXPECT_THAT(refusal("relu", {{"shape", "4,4"}}), HasSubstr("relu takes at most 1 tensors"));
+    EXPECT_EQ(refusal("relu", {{"alpha", "1"}}), "relu has no argument 'alpha'");
+    EXPECT_EQ(refusal("hardtanh", {{"min-val", "low"}}), "hardtanh: min_val must be a number, not 'low'");
+    EXPECT_EQ(refusal("relu", {{"shape", "0x4"}}), "relu: the result has no elements, so there is nothing to compute");
+}
+
+TEST(Movement, RefusesWithPyTorchsRule) {
+    EXPECT_EQ(refusal("slice", {{"shape", "4x4"}, {"dim", "2"}}), "slice: dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    EXPECT_EQ(refusal("slice", {{"shape", "4x4"}, {"step", "0"}}), "slice: step must be greater than zero, not 0");
+    EXPECT_EQ(refusal("select", {{"shape", "4x4"}, {"index", "4"}}), "select: index 4 is out of range for dimension 0 with size 4");
+    EXPECT_EQ(refusal("cat", {{"shape", "4x4,3x5"}}), "cat: sizes must match except in dimension 0, but there are 4x4 and 3x5");
+    EXPECT_EQ(refusal("permute", {{"shape", "4x4"}, {"dims", "0,0"}}), "permute: dimension 0 is repeated");
+    EXPECT_THAT(refusal("permute", {{"shape", "4x8"}, {"dims", "1,0"}}), HasSubstr("the transpose of single elements"));
+    EXPECT_THAT(refusal("expand", {{"shape", "4x8"}, {"size", "4,9"}}), HasSubstr("the size 9 must match the tensor's size 8 at dimension 1 from the end"));
+    EXPECT_THAT(refusal("pad", {{"shape", "4x8"}, {"pad", "1,2,3"}}), HasSubstr("the pads must be pairs"));
+    EXPECT_THAT(refusal("roll", {{"shape", "4x8"}, {"shifts", "1,2"}}), HasSubstr("without dims there must be one shift"));
+}
+
+TEST(Resolve, FindsTheWorkloadOfACall) {
+    AtenCall call{"aten::add.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {{{8}}}, {}}}};
+    Resolution found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.op->name(), "add");
+    EXPECT_EQ(found.inputs, (std::vector<size_t>{0, 1}));
+    // A number may stand for a tensor.
+    call = {"aten::mul.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {}, 2.5}}};
+    found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    // A list of tensors.
+    call = {"aten::cat", {{"tensors", {{{4, 8}}, {{2, 8}}}, {}}, {"dim", {}, 0}}};
+    found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.workload->outputs()[0].extents, (std::vector<int64_t>{8, 6}));
+}
+
+TEST(Resolve, SaysWhyThereIsNone) {
+    AtenCall call{"aten::add.Tensor", {{"self", {{{4}, ElementType::Int64}}, {}}, {"other", {}, 1}}};
+    Resolution found = resolve(call);
+    EXPECT_EQ(found.place, Resolution::Unsupported);
+    EXPECT_THAT(found.reason, HasSubstr("add: 'self' is int64, but the accelerator computes in bf16"));
+    EXPECT_EQ(resolve({"aten::view", {}}).place, Resolution::View);
+    EXPECT_EQ(resolve({"aten::arange", {}}).place, Resolution::Folded);
+    EXPECT_EQ(resolve({"aten::cumsum", {}}).place, Resolution::Host);
+    EXPECT_EQ(resolve({"aten::no_such_thing", {}}).reason, "no operator has the schema 'no_such_thing'");
+}
+
+}  // namespace
+}  // namespace atalla
