@@ -57,6 +57,10 @@ const std::vector<OperatorDecision> &operator_decisions() {
         {"diff", Host, "position ids, " + integers},
         {"gather", Host, "token-type and position tables, " + integers},
         {"argmax", Host, "one index out of a row: a scan of the host over the logits costs less than a transfer of indices"},
+        {"embedding", Host, "rows of a table by token ids: the ids are integers, and a copy of whole rows on the host moves them once"},
+        {"index_select", Host, "as embedding"},
+        {"split.Tensor", Host, "each part is a slice of its own, which runs on the accelerator; the list itself is bookkeeping"},
+        {"split_with_sizes", Host, "as split.Tensor"},
         {"fmod.Scalar", Host, integers},
         {"cos", Host, "of the angles of rotary embeddings, which depend on positions alone and are as large as one head: a table of the host in float32, "
                       "more exact than bf16 angles allow"},

@@ -112,7 +112,8 @@ const Operator &expression_operator(std::string_view text) {
         row.example += (row.example.empty() ? "" : ",") + std::string("1024x1024");
     }
     row.make = [node](const WorkloadRequest &request) { return pointwise_workload(request, node); };
-    return *(known[row.name] = declared({std::move(row)}).front());
+    const std::string name = row.name;
+    return *(known[name] = declared({std::move(row)}).front());
 }
 
 }  // namespace atalla

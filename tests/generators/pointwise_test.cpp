@@ -36,7 +36,9 @@ TEST(Numerics, EveryFunctionIsWithinThreeUlpsOfFloat64) {
         const bool divides = expression.starts_with("div(x, y") || expression.starts_with("reciprocal") || expression.starts_with("rsqrt") ||
                              expression == "pow(x, -1)" || expression == "pow(x, -0.5)";
         if (divides) {
-            if (row.wrong_special > 0) EXPECT_EQ(row.wrong_at.back(), 0) << expression;
+            if (row.wrong_special > 0) {
+                EXPECT_EQ(row.wrong_at.back(), 0) << expression;
+            }
         } else {
             EXPECT_EQ(row.wrong_special, 0) << expression << " at " << testing::PrintToString(row.wrong_at);
         }
