@@ -29,9 +29,21 @@ struct Block {
     // An out-of-line block: it ends with a jump to the packet after the one that branched to it, and stands in front of
     // block `before`.
     int from_block = -1, from_packet = -1, before = -1;
+    bool island = false;   // out of line, a single jump: a branch does not reach the block that it jumps to
 };
 
 using Blocks = std::vector<Block>;
+
+// Blocks in the order of the program, with `jump_over` where code out of line stands in the way, and the byte each starts at.
+struct ProgramLayout {
+    static constexpr int jump_over = -1;
+    std::vector<int> order;
+    std::vector<int64_t> start;
+};
+ProgramLayout lay_out(const Blocks &blocks);
+
+// The byte offsets that a branch can have.
+constexpr int64_t furthest_back = -2048, furthest_ahead = 2044;
 
 std::string to_string(const Kernel &kernel, const Blocks &blocks);
 

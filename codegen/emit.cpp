@@ -49,34 +49,33 @@ Instruction instruction(const Kernel &kernel, const Op &op) {
 
 }  // namespace
 
-Program emit(const Kernel &kernel, const Blocks &blocks) {
-    Program program;
-    program.sources = kernel.sources;
-    // Out-of-line blocks stand in front of a loop, with a jump over them.
-    constexpr int jump_over = -1;
-    std::vector<int> order;
+ProgramLayout lay_out(const Blocks &blocks) {
+    ProgramLayout layout;
     for (size_t b = 0; b < blocks.size() && blocks[b].from_block < 0; b++) {
         bool any = false;
         for (size_t o = 0; o < blocks.size(); o++) {
             if (blocks[o].before != static_cast<int>(b)) continue;
-            if (!any) order.push_back(jump_over);
+            if (!any) layout.order.push_back(ProgramLayout::jump_over);
             any = true;
-            order.push_back(static_cast<int>(o));
+            layout.order.push_back(static_cast<int>(o));
         }
-        order.push_back(static_cast<int>(b));
+        layout.order.push_back(static_cast<int>(b));
     }
-    std::vector<int64_t> start(blocks.size(), 0);
+    layout.start.assign(blocks.size(), 0);
     int64_t at = 0;
-    for (int b : order) {
-        if (b == jump_over) {
-            at += packet_bytes;
-            continue;
-        }
-        start[b] = at;
-        at += packet_bytes * static_cast<int64_t>(blocks[b].packets.size());
+    for (int b : layout.order) {
+        if (b >= 0) layout.start[b] = at;
+        at += packet_bytes * (b >= 0 ? static_cast<int64_t>(blocks[b].packets.size()) : 1);
     }
+    return layout;
+}
+
+Program emit(const Kernel &kernel, const Blocks &blocks) {
+    Program program;
+    program.sources = kernel.sources;
+    const auto [order, start] = lay_out(blocks);
     for (size_t i = 0; i < order.size(); i++) {
-        if (order[i] == jump_over) {
+        if (order[i] == ProgramLayout::jump_over) {
             size_t next = i + 1;
             while (blocks[order[next]].from_block >= 0) next++;
             Packet packet{};
@@ -93,11 +92,14 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
             const int64_t here = static_cast<int64_t>(program.packets.size()) * packet_bytes;
             for (size_t slot = 0; slot < group.size(); slot++) {
                 packet[slot] = instruction(kernel, group[slot]);
-                const bool returns = blocks[b].from_block >= 0 && group[slot].opcode == Opcode::jal;
+                const bool returns = blocks[b].from_block >= 0 && !blocks[b].island && group[slot].opcode == Opcode::jal;
                 if (returns)
                     packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
                 else if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
                     packet[slot].imm = static_cast<int32_t>(start[group[slot].imm] - here);
+                if (is_branch(group[slot].opcode) && (packet[slot].imm < furthest_back || packet[slot].imm > furthest_ahead))
+                    throw Error(fmt::format("cannot generate code: a branch in '{}' reaches over {} packets, but at most {} are possible; use a smaller tile",
+                                            blocks[b].label, std::abs(packet[slot].imm) / packet_bytes, furthest_ahead / packet_bytes));
                 if (source < 0) source = group[slot].source;
             }
             program.append(packet, source);

@@ -175,13 +175,17 @@ private:
         return throughout + *std::max_element(live.begin(), live.end()) <= static_cast<int>(machine_.regs.mask) - 1;
     }
 
-    // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration.
-    static std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) {
+    // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration, or
+    // over as much of its end as a branch to the code behind the loop reaches: one to code before it would be predicted taken.
+    std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const {
+        // A branch reaches 102 packets. A loop that a lane unit paces has fewer packets than cycles: merge_packets.
+        const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 130;
         std::vector<int> wanted(graph.ops.size(), 0);
         const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
+        const int range = std::min(interval, cycles_in_reach);
         int at = 0;
         for (size_t i = 0; i < graph.ops.size(); i++)
-            if (graph.ops[i].side) wanted[i] = interval * at++ / static_cast<int>(sides);
+            if (graph.ops[i].side) wanted[i] = interval - range + range * at++ / static_cast<int>(sides);
         return wanted;
     }
 

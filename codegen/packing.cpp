@@ -78,6 +78,7 @@ public:
         delays_.keep_weights_apart(blocks_, [&](size_t b) { return pipelined_.count(b) > 0; });
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
+        add_islands();
     }
 
 private:
@@ -282,6 +283,35 @@ private:
         back.opcode = Opcode::jal;
         back.dst = zero_scalar;
         blocks_.back().packets.push_back({back});
+    }
+
+    // Branches that do not reach their block out of line go to a jump that does, behind their own block or, if that is too far,
+    // in front of it.
+    void add_islands() {
+        const size_t blocks = blocks_.size();
+        for (size_t o = 0; o < blocks; o++) {
+            if (blocks_[o].from_block < 0) continue;
+            const ProgramLayout layout = lay_out(blocks_);
+            const int from = blocks_[o].from_block, packet = blocks_[o].from_packet;
+            const int64_t offset = layout.start[o] - (layout.start[from] + packet * packet_bytes);
+            if (offset >= furthest_back && offset <= furthest_ahead) continue;
+            Block island;
+            island.label = "way to " + blocks_[o].label;
+            island.from_block = from;
+            island.from_packet = packet;
+            const auto behind = static_cast<int64_t>(blocks_[from].packets.size()) - packet;
+            constexpr int64_t room_for_others = 4;
+            island.before = (behind + room_for_others) * packet_bytes <= furthest_ahead ? from + 1 : from;
+            island.island = true;
+            Op jump;
+            jump.opcode = Opcode::jal;
+            jump.dst = zero_scalar;
+            jump.imm = static_cast<int32_t>(o);
+            island.packets.push_back({jump});
+            for (Op &op : blocks_[from].packets[packet])
+                if (op.side && op.imm == static_cast<int32_t>(o)) op.imm = static_cast<int32_t>(blocks_.size());
+            blocks_.push_back(std::move(island));
+        }
     }
 
     // ---- ends of blocks

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
+#include "isa/error.h"
+#include "isa/instruction.h"
 #include "schedules/random.h"
 
 namespace atalla {
@@ -72,6 +75,27 @@ TEST_F(Gemm, LargerShapesAndSchedules) {
         }
     }
     EXPECT_LE(without_registers, 8);
+}
+
+// Loops longer than a branch reaches, with transfers out of line.
+TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x256"}});
+    const Evaluator evaluator(workload, machine);
+    Random random(11);
+    size_t longest = 0;
+    for (const Point &point : sample_distinct(workload->space(machine), 10, random)) {
+        SCOPED_TRACE(point.assignments());
+        std::optional<codegen::CompiledKernel> kernel;
+        try {
+            kernel = evaluator.compile(point);
+        } catch (const Error &) {   // too many registers
+            continue;
+        }
+        longest = std::max(longest, kernel->program.packets.size());
+        for (const PlacedPacket &placed : kernel->program.packets)
+            for (const Instruction &instruction : placed.packet) EXPECT_NO_THROW(encode(instruction));
+    }
+    EXPECT_GT(longest, 200u);
 }
 
 // The unoptimized program is what others are compared with, so it is compared with loops that share nothing with it.
