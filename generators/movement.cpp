@@ -271,7 +271,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
 
 }  // namespace
 
-Shape dense_strides(const Shape &shape) {
+Shape row_major_strides(const Shape &shape) {
     Shape strides(shape.size());
     int64_t stride = 1;
     for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) strides[d] = stride;

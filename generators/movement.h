@@ -23,7 +23,7 @@ struct MovedBox {
 // The whole of the input put at `to` with strides: what most operators are made of. `shape` is that of the box.
 MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &from_strides, int64_t to, const Shape &to_strides);
 // Of a dense tensor.
-Shape dense_strides(const Shape &shape);
+Shape row_major_strides(const Shape &shape);
 
 // Error if a box would need a transpose: neighbours in the result must be neighbours in the input.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);

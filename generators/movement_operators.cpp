@@ -27,13 +27,13 @@ OperatorCard card(std::string algorithm) {
 }
 
 std::unique_ptr<Workload> strided(Request request, const Shape &result, int64_t from, const Shape &from_strides) {
-    return movement_workload(request, result, {moved_box(0, result, from, from_strides, 0, dense_strides(result))});
+    return movement_workload(request, result, {moved_box(0, result, from, from_strides, 0, row_major_strides(result))});
 }
 
 std::unique_ptr<Workload> permute(Request request, std::vector<int64_t> dims) {
     const Shape &shape = request.shape("x");
     if (dims.size() != shape.size()) throw Error(fmt::format("{}: {} dimensions are given for a tensor of {}", request.op, dims.size(), shape.size()));
-    const Shape strides = dense_strides(shape);
+    const Shape strides = row_major_strides(shape);
     Shape result, from;
     std::vector<bool> seen(shape.size());
     for (int64_t dim : dims) {
@@ -66,7 +66,7 @@ std::unique_ptr<Workload> slice(Request request) {
         return std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
     };
     const int64_t start = bound("start", 0), end = std::max(start, bound("end", size));
-    Shape strides = dense_strides(shape);
+    Shape strides = row_major_strides(shape);
     const int64_t from = start * strides[dim];
     strides[dim] *= step;
     shape[dim] = (end - start + step - 1) / step;
@@ -74,7 +74,7 @@ std::unique_ptr<Workload> slice(Request request) {
 }
 
 std::unique_ptr<Workload> select(Request request) {
-    Shape shape = request.shape("x"), strides = dense_strides(shape);
+    Shape shape = request.shape("x"), strides = row_major_strides(shape);
     const int64_t rank = static_cast<int64_t>(shape.size());
     if (rank == 0) throw Error(fmt::format("{}: a tensor without dimensions has nothing to select from", request.op));
     const auto dim = static_cast<size_t>(wrap_dim(request.op, request.integer("dim"), rank));
@@ -87,7 +87,7 @@ std::unique_ptr<Workload> select(Request request) {
 }
 
 std::unique_ptr<Workload> expand(Request request) {
-    const Shape shape = request.shape("x"), strides = dense_strides(shape);
+    const Shape shape = request.shape("x"), strides = row_major_strides(shape);
     Shape result = request.integers("size"), from(result.size(), 0);
     if (result.size() < shape.size()) throw Error(fmt::format("{}: the number of sizes ({}) must not be less than the tensor's dimensions ({})", request.op, result.size(), shape.size()));
     for (size_t back = 1; back <= result.size(); back++) {
@@ -115,10 +115,10 @@ std::unique_ptr<Workload> cat(Request request) {
         result[dim] += shape[dim];
     }
     std::vector<MovedBox> boxes;
-    const Shape to = dense_strides(result);
+    const Shape to = row_major_strides(result);
     int64_t at = 0;
     for (size_t i = 0; i < shapes.size(); i++) {
-        boxes.push_back(moved_box(static_cast<int>(i), shapes[i], 0, dense_strides(shapes[i]), at * to[dim], to));
+        boxes.push_back(moved_box(static_cast<int>(i), shapes[i], 0, row_major_strides(shapes[i]), at * to[dim], to));
         at += shapes[i][dim];
     }
     return movement_workload(request, result, std::move(boxes));
@@ -129,20 +129,20 @@ std::unique_ptr<Workload> stack(Request request) {
     const auto dim = static_cast<size_t>(wrap_dim(request.op, request.integer("dim"), static_cast<int64_t>(shapes.front().size()) + 1));
     Shape result = shapes.front();
     result.insert(result.begin() + static_cast<ptrdiff_t>(dim), static_cast<int64_t>(shapes.size()));
-    Shape to = dense_strides(result);
+    Shape to = row_major_strides(result);
     const int64_t step = to[dim];
     to.erase(to.begin() + static_cast<ptrdiff_t>(dim));
     std::vector<MovedBox> boxes;
     for (size_t i = 0; i < shapes.size(); i++) {
         if (shapes[i] != shapes.front()) throw Error(fmt::format("{}: each tensor must have the same size, but there are {} and {}", request.op, shape_text(shapes.front()), shape_text(shapes[i])));
-        boxes.push_back(moved_box(static_cast<int>(i), shapes[i], 0, dense_strides(shapes[i]), static_cast<int64_t>(i) * step, to));
+        boxes.push_back(moved_box(static_cast<int>(i), shapes[i], 0, row_major_strides(shapes[i]), static_cast<int64_t>(i) * step, to));
     }
     return movement_workload(request, result, std::move(boxes));
 }
 
 // Pads: pairs before and after, the last dimension first. Negative ones cut.
 std::unique_ptr<Workload> pad(Request request) {
-    const Shape shape = request.shape("x"), strides = dense_strides(shape);
+    const Shape shape = request.shape("x"), strides = row_major_strides(shape);
     const std::vector<int64_t> pads = request.integers("pad");
     if (request.word("mode") != "constant") throw Error(fmt::format("{}: only mode constant is supported, not {}", request.op, request.word("mode")));
     if (pads.size() % 2 != 0 || pads.size() > 2 * shape.size()) throw Error(fmt::format("{}: the pads must be pairs, at most {} for a tensor of {} dimensions, not {} numbers", request.op, shape.size(), shape.size(), pads.size()));
@@ -156,7 +156,7 @@ std::unique_ptr<Workload> pad(Request request) {
         first[d] = std::max<int64_t>(0, pads[p]);
         inside[d] = shape[d] + std::min<int64_t>(0, pads[p]) + std::min<int64_t>(0, pads[p + 1]);
     }
-    const Shape to = dense_strides(result);
+    const Shape to = row_major_strides(result);
     std::vector<MovedBox> boxes;
     int64_t at = 0;
     for (size_t d = 0; d < shape.size(); d++) at += first[d] * to[d];
@@ -187,7 +187,7 @@ std::unique_ptr<Workload> roll(Request request) {
         dims = {0};
     }
     if (dims.size() != shifts.size()) throw Error(fmt::format("{}: shifts and dims must be equally many, not {} and {}", request.op, shifts.size(), dims.size()));
-    const Shape strides = dense_strides(own);
+    const Shape strides = row_major_strides(own);
     std::vector<MovedBox> boxes = {moved_box(0, own, 0, strides, 0, strides)};
     for (size_t i = 0; i < dims.size(); i++) {
         const auto d = static_cast<size_t>(wrap_dim(request.op, dims[i], static_cast<int64_t>(own.size())));
