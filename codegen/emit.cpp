@@ -97,6 +97,9 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
                     packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
                 else if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
                     packet[slot].imm = static_cast<int32_t>(start[group[slot].imm] - here);
+                // What stands between a block and the next begins with a jump to the next.
+                if (is_branch(group[slot].opcode) && packet[slot].imm > furthest_ahead && group[slot].imm == static_cast<int32_t>(b) + 1)
+                    packet[slot].imm = static_cast<int32_t>(start[b] + packet_bytes * static_cast<int64_t>(blocks[b].packets.size()) - here);
                 if (is_branch(group[slot].opcode) && (packet[slot].imm < furthest_back || packet[slot].imm > furthest_ahead))
                     throw Error(fmt::format("cannot generate code: a branch in '{}' reaches over {} packets, but at most {} are possible; use a smaller tile",
                                             blocks[b].label, std::abs(packet[slot].imm) / packet_bytes, furthest_ahead / packet_bytes));

@@ -30,6 +30,9 @@ public:
             }
         for (Reg r : outer) readers_.erase(r);
         free_ -= static_cast<int>(outer.size());
+        // The registers of masks that are read for the last time in a packet are free in the next.
+        constexpr int lane_units = 2;
+        free_ -= lane_units;
     }
     bool fits(int i) const {
         const Op &op = graph_.ops[i];
@@ -288,19 +291,19 @@ private:
     // Branches that do not reach their block out of line go to a jump that does, behind their own block or, if that is too far,
     // in front of it.
     void add_islands() {
+        constexpr int64_t room_for_others = 8;   // jumps
         const size_t blocks = blocks_.size();
         for (size_t o = 0; o < blocks; o++) {
             if (blocks_[o].from_block < 0) continue;
             const ProgramLayout layout = lay_out(blocks_);
             const int from = blocks_[o].from_block, packet = blocks_[o].from_packet;
             const int64_t offset = layout.start[o] - (layout.start[from] + packet * packet_bytes);
-            if (offset >= furthest_back && offset <= furthest_ahead) continue;
+            if (offset >= furthest_back && offset <= furthest_ahead - room_for_others * packet_bytes) continue;
             Block island;
             island.label = "way to " + blocks_[o].label;
             island.from_block = from;
             island.from_packet = packet;
             const auto behind = static_cast<int64_t>(blocks_[from].packets.size()) - packet;
-            constexpr int64_t room_for_others = 4;
             island.before = (behind + room_for_others) * packet_bytes <= furthest_ahead ? from + 1 : from;
             island.island = true;
             Op jump;
@@ -335,19 +338,24 @@ private:
         }
         op.imm = end.target;
         op.src = {end.index, end.kind == Terminator::Loop ? end.limit : zero_scalar};
+        // A branch reaches about a hundred packets; further it takes a jump, with the branch stepping over it.
+        constexpr size_t reach = 100;
         if (end.kind == Terminator::Skip) {
-            op.opcode = Opcode::beq_s;
             op.dst = end.index;
+            if (packets_between(b + 1, static_cast<size_t>(end.target), 2) <= reach) {
+                op.opcode = Opcode::beq_s;
+                append_branch(block, op);
+                return;
+            }
+            op.opcode = Opcode::bne_s;
+            op.imm = static_cast<int32_t>(b) + 1;
             append_branch(block, op);
+            append_jump(block, end.target);
             return;
         }
         op.dst = end.index;
         op.aux = 1;
-        // A branch reaches about a hundred packets; further back it takes a jump, with the branch stepping over it.
-        constexpr size_t reach = 100;
-        size_t length = 1;
-        for (size_t t = static_cast<size_t>(end.target); t <= b; t++) length += blocks_[t].packets.size();
-        if (length <= reach) {
+        if (packets_between(static_cast<size_t>(end.target), b + 1, 0) < reach) {
             op.opcode = Opcode::blt_s;
             append_branch(block, op);
             return;
@@ -355,10 +363,21 @@ private:
         op.opcode = Opcode::bge_s;
         op.imm = static_cast<int32_t>(b) + 1;
         append_branch(block, op);
+        append_jump(block, end.target);
+    }
+
+    // Packets of the blocks from `first` up to `last`, which is not counted, with room at their ends for branches still to come.
+    size_t packets_between(size_t first, size_t last, size_t room) const {
+        size_t count = 0;
+        for (size_t b = first; b < last; b++) count += blocks_[b].packets.size() + room;
+        return count;
+    }
+
+    static void append_jump(Block &block, int target) {
         Op jump;
         jump.opcode = Opcode::jal;
         jump.dst = zero_scalar;
-        jump.imm = end.target;
+        jump.imm = target;
         block.packets.push_back({jump});
     }
 

@@ -134,11 +134,7 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
                     const float a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
                     for (int64_t j = 0; j < columns; j++) dot[j] += a * b[static_cast<size_t>(q * columns + j)];
                 }
-                for (int64_t j = 0; j < columns; j++) {
-                    // The functional machine adds the zero register after the rounding, which turns -0 into +0.
-                    const float term = machine.timed() ? bf16_round(dot[j]) : bf16_round(dot[j]) + 0.0f;
-                    sum[j] = bf16_round(sum[j] + term);
-                }
+                for (int64_t j = 0; j < columns; j++) sum[j] = bf16_round(sum[j] + bf16_round(dot[j]));
             }
             for (int64_t j = 0; j < columns; j++) {
                 const auto at = static_cast<size_t>(i * shape.n + first + j);
