@@ -4,7 +4,6 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "generators/attention_operator.h"
 #include "generators/gemm_operator.h"
@@ -62,8 +61,8 @@ const Operator &find_operator(std::string_view name) {
         for (const Operator *one : operators())
             if (has_schema(*one, plain_schema(name))) return *one;
     const std::string nearest = nearest_name(name, known);
-    throw Error(fmt::format("unknown operator '{}'{}; there are: {}", name,
-                            nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest), fmt::join(names, ", ")));
+    throw Error(fmt::format("unknown operator '{}'{} ./atalla ops lists all {}", name,
+                            nearest.empty() ? ";" : fmt::format("; did you mean '{}'?", nearest), names.size()));
 }
 
 Resolution resolve(const AtenCall &call) {

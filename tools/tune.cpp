@@ -121,7 +121,7 @@ void check_pass_name(const std::string &pass) {
     names.push_back("all");
     if (pass.empty() || std::find(names.begin(), names.end(), pass) != names.end()) return;
     const std::string nearest = atalla::nearest_name(pass, names);
-    throw Error(fmt::format("--dump-after: there is no pass '{}'{}; there are: {}", pass, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest),
+    throw Error(fmt::format("--dump-after: there is no pass '{}'{} There are: {}", pass, nearest.empty() ? "." : fmt::format("; did you mean '{}'?", nearest),
                             fmt::join(names, ", ")));
 }
 

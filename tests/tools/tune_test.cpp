@@ -222,7 +222,7 @@ TEST_F(Tune, VerifiesTheDatabase) {
 }
 
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
-    EXPECT_EQ(refusal("--op gem"), "atalla-tune: unknown operator 'gem'; did you mean 'gemm'?; there are: gemm\n");
+    EXPECT_THAT(refusal("--op gem"), HasSubstr("atalla-tune: unknown operator 'gem'; did you mean 'gemm'? ./atalla ops lists all "));
     EXPECT_THAT(refusal("--machine ax02"), HasSubstr("did you mean ax01?"));
     EXPECT_THAT(refusal("--strategy drift"), HasSubstr("did you mean 'draft'?"));
     EXPECT_THAT(refusal("--effort norml"), HasSubstr("did you mean 'normal'?"));
@@ -237,7 +237,7 @@ TEST_F(Tune, RefusesImpossibleNumbers) {
     EXPECT_THAT(refusal("--shape 40000x40000x16"), HasSubstr("bytes of memory"));
     for (const char *budget : {"0", "-5", "4.5", "10m", "s", "1e99s"})
         EXPECT_THAT(refusal(std::string("--budget ") + budget), HasSubstr("--budget must be a number of trials, such as 64, or of seconds, such as 10s")) << budget;
-    EXPECT_THAT(refusal("--b-layout kn"), HasSubstr("gemm: B stored [k][n] needs a transpose"));
+    EXPECT_THAT(refusal("--b-layout nn"), HasSubstr("b-layout"));
 }
 
 TEST_F(Tune, RefusesDatabasesThatItCannotUse) {
