@@ -27,6 +27,7 @@ std::vector<Expr> conjuncts(const Expr &e) {
     const auto add = [&](const Expr &part) {
         for (const Expr &inner : conjuncts(part)) parts.push_back(inner);
     };
+    if (const auto *let = e.as<Let>()) return conjuncts(substitute(let->name, let->value, let->body));
     const auto *both = e.as<And>();
     const auto *less = e.as<LT>();
     const auto *max = less != nullptr ? less->a.as<Max>() : nullptr;
@@ -260,6 +261,20 @@ LinearForm IndexScope::linear(const Expr &e) {
         if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
         if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
         if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
+        if (const auto *both = condition.as<And>())
+            return linear(Select::make(both->a, Select::make(both->b, select->true_value, select->false_value), select->false_value));
+        if (const auto *unequal = condition.as<NE>()) return linear(Select::make(EQ::make(unequal->a, unequal->b), select->false_value, select->true_value));
+        if (const auto *equal = condition.as<EQ>(); equal != nullptr && equal->a.type().is_int()) {
+            const LinearForm a = linear(equal->a), b = linear(equal->b), on = linear(select->true_value), off = linear(select->false_value);
+            LinearForm difference = a;
+            difference += b.scaled(-1);
+            if (on == off) return on;
+            if (difference.is_constant()) return difference.constant == 0 ? on : off;
+            if (const auto limits = range(difference); limits && (limits->low > 0 || limits->high < 0)) return off;
+            LinearForm all = difference;
+            for (const LinearForm *part : {&on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
+            return binary_non_linear(all, {}, Select::make(EQ::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)), to_expr(kernel_, on), to_expr(kernel_, off)));
+        }
         if (const auto *less = condition.as<LT>()) {
             const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value), off = linear(select->false_value);
             LinearForm difference = a;

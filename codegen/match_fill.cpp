@@ -137,7 +137,7 @@ bool Matcher::match_filled_copy(const Block *block) {
     if (fill_in_place_.count(fill->name)) return false;
     const size_t before = body_->size();
     if (!match_copy(copying)) return false;
-    if (body_->size() == before) fail("a copy over a fill moves nothing", copying);
+    if (body_->size() == before) return false;   // nothing to move here
 
     CopyNest nest(kernel_, scope_, fill->index, Expr());
     nest.first_only = body_->back().copy->first_of;

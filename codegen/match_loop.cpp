@@ -133,6 +133,7 @@ void Matcher::visit_loop(const For *loop) {
 // Are the bounds of all loops inside, and all conditions, constant as far as they depend on this loop, while it runs through the
 // range?
 bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
+    if (range.count == 1) return true;
     const size_t loops = kernel_.loops.size(), atoms = kernel_.atoms.size(), registers = kernel_.registers.size();
     IndexScope scope = scope_;
     const auto enter = [&](const For *l, int64_t first, int64_t count) {
@@ -232,9 +233,18 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     loop->body.accept(&bounds);
     if (!bounds.found || all.count == 1 || has_constant_bounds(loop, all)) return {all};
     const auto [first, count] = all;
-    if (has_constant_bounds(loop, {first, count - 1})) return {{first, count - 1}, {first + count - 1, 1}};
-    if (count > 2 && has_constant_bounds(loop, {first + 1, count - 1})) return {{first, 1}, {first + 1, count - 1}};
-    if (count > 2 && has_constant_bounds(loop, {first + 1, count - 2})) return {{first, 1}, {first + 1, count - 2}, {first + count - 1, 1}};
+    // Few iterations at either end, as few as possible; those at the end rather than those at the start.
+    constexpr int64_t most_apart = 8;
+    for (int64_t apart = 1; apart <= std::min(most_apart, count - 1); apart++)
+        for (int64_t at_start = 0; at_start <= apart; at_start++) {
+            const Range middle{first + at_start, count - apart};
+            if (!has_constant_bounds(loop, middle)) continue;
+            std::vector<Range> ranges;
+            for (int64_t i = 0; i < at_start; i++) ranges.push_back({first + i, 1});
+            ranges.push_back(middle);
+            for (int64_t i = middle.first + middle.count; i < first + count; i++) ranges.push_back({i, 1});
+            return ranges;
+        }
     return {all};
 }
 

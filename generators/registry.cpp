@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/attention_operator.h"
+#include "generators/convolution_operator.h"
 #include "generators/gemm_operator.h"
 #include "generators/matmul_operators.h"
 #include "generators/movement.h"
@@ -30,7 +31,8 @@ const std::vector<const Operator *> &operators() {
     static const std::vector<const Operator *> all = [] {
         std::vector<const Operator *> list = {&gemm_operator()};
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
-        for (const Operator *one : declared(attention_operators())) list.push_back(one);
+        for (const auto &rows : {attention_operators(), convolution_operators()})
+            for (const Operator *one : declared(rows)) list.push_back(one);
         for (const Operator *one : declared(row_operators())) list.push_back(one);
         for (const Operator *one : declared(reduce_operators())) list.push_back(one);
         for (const Operator *one : declared(pool_operators())) list.push_back(one);

@@ -28,7 +28,7 @@ std::string compile_error(const Pipeline &pipeline, const std::vector<Argument> 
 // Y = f(X), both [rows][cols]: X is copied to the pads as `xs`, `f` makes the result `ys` there, and Y is copied out.
 class Errors : public testing::Test {
 protected:
-    static constexpr int cols = 64, rows = 8;
+    static constexpr int cols = 64, rows = 64;
     ImageParam x = tensor("X", {cols, rows});
     Var n{"n"}, m{"m"}, mo{"mo"}, mi{"mi"}, l{"l"};
     Func xs{"xs"}, ys{"ys"}, out{"Y"};

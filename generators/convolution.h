@@ -1,0 +1,36 @@
+// Convolutions of images in PyTorch's layout: implicit im2col in the pads, no im2col in memory.
+#pragma once
+
+#include <vector>
+
+#include "generators/kernel_definition.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+
+namespace atalla {
+
+// X [images][groups * in][height][width], F [groups * out][in][kernel_y][kernel_x], an optional bias [groups * out], output
+// [images][groups * out][rows()][columns()]. Channels are those of one group.
+struct ConvolutionShape {
+    int64_t images = 1, groups = 1, in = 0, out = 0, height = 1, width = 1, kernel_y = 1, kernel_x = 1;
+    int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1;
+    bool bias = false;
+
+    int64_t rows() const { return (height + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
+    int64_t columns() const { return (width + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
+    // The lanes of a product: 32 channels, or where there are few, the channels of all rows of the kernel together.
+    bool rows_on_lanes() const { return kernel_y > 1 && in * kernel_y <= 32; }
+    int64_t lane_channels() const { return rows_on_lanes() ? in * kernel_y : in; }
+    // Extents, innermost first.
+    std::vector<int64_t> x_extents() const { return {width, height, in * groups * images}; }
+    std::vector<int64_t> f_extents() const { return {kernel_x, kernel_y, in, out * groups}; }
+    std::vector<int64_t> bias_extents() const { return {out * groups}; }
+    std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
+};
+
+// Sums over 32 lanes in float32, rounded to bf16, and in bf16 over the columns of the kernel, its rows and the blocks of
+// channels, in this order; the bias after that. The array turns image, kernel and result between the layout of the tensors and that
+// of its vectors: an infinity or NaN spreads over its block of 32 x 32 elements.
+KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point);
+
+}  // namespace atalla

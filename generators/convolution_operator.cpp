@@ -1,0 +1,259 @@
+#include "generators/convolution_operator.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/convolution.h"
+#include "generators/pipeline_workload.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+namespace {
+
+constexpr int64_t lanes = 32;
+int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
+
+// Rows of the padded image that a block of `rows` rows of the result reads, and places in each.
+int64_t image_rows(const ConvolutionShape &shape, int64_t rows) {
+    return shape.rows_on_lanes() ? rows : (rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
+}
+int64_t image_columns(const ConvolutionShape &shape) {
+    return std::max((shape.columns() - 1) * shape.stride_x + shape.dilation_x * (shape.kernel_x - 1) + 1, shape.width + shape.padding_x);
+}
+int64_t taps_of(const ConvolutionShape &shape) { return shape.kernel_x * (shape.rows_on_lanes() ? 1 : shape.kernel_y); }
+
+// Rows that the turned image takes, which may lie in one pad, and those of all buffers.
+int64_t turned_rows(const ConvolutionShape &shape, int64_t rows) { return image_rows(shape, rows) * image_columns(shape) * tiles_of(shape.lane_channels()); }
+int64_t pad_rows(const ConvolutionShape &shape, int64_t rows) {
+    const int64_t channel_tiles = tiles_of(shape.lane_channels()), taps = taps_of(shape), pixels = tiles_of(rows * shape.columns()) * lanes;
+    return turned_rows(shape, rows) + lanes * image_rows(shape, rows) * tiles_of(shape.width) * channel_tiles + lanes * lanes * tiles_of(taps) * channel_tiles +
+           lanes * taps * channel_tiles + 3 * pixels + 2 * lanes;
+}
+
+class ConvolutionWorkload : public PipelineWorkload {
+public:
+    ConvolutionWorkload(const WorkloadRequest &request, const ConvolutionShape &shape) : PipelineWorkload(request), shape_(shape) {
+        inputs_ = {{"X", shape.x_extents()}, {"F", shape.f_extents()}};
+        if (shape.bias) inputs_.push_back({"bias", shape.bias_extents()});
+        outputs_ = {{"Y", shape.out_extents()}};
+    }
+
+    double flops() const override {
+        return 2 * static_cast<double>(outputs_[0].elements()) * static_cast<double>(shape_.in * shape_.kernel_y * shape_.kernel_x);
+    }
+
+    Space space(const Machine &machine) const override {
+        const int64_t round = machine.pad.count;
+        std::vector<int64_t> rows, row_unrolls = {1}, weight_unrolls;
+        for (int64_t block = 1; block <= shape_.rows(); block++)
+            if (shape_.rows() % block == 0) rows.push_back(block);
+        for (int64_t unroll = 2; unroll <= lanes; unroll++)
+            if (shape_.columns() % unroll == 0 && (unroll % round == 0 || unroll == shape_.columns())) row_unrolls.push_back(unroll);
+        for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
+        Space space;
+        space.parameter("rows", "rows of the result in a block", rows)
+            .parameter("row_unroll", "columns of the result in straight-line code", row_unrolls)
+            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
+        space.constraint("pads", {"rows"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.", [shape = shape_, machine](const Point &point) {
+            const int64_t all = machine.pad.count * machine.pad_rows();
+            return pad_rows(shape, point["rows"]) <= all * 7 / 8 && turned_rows(shape, point["rows"]) <= machine.pad_rows() * 7 / 8;
+        });
+        return space;
+    }
+    Point naive_point(const Machine &machine) const override { return {{"rows", 1}, {"row_unroll", 1}, {"weight_unroll", machine.pad.count}}; }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return convolution(shape_, machine, point); }
+
+    double draft(const Machine &, const Point &point) const override {
+        // A row of the product in the latency of the array and its accesses, shared by those in straight-line code.
+        constexpr double latency = 80, pace = 4.6, turn_row = 12, weights = 130;
+        const auto rows = static_cast<double>(point["rows"]), blocks = static_cast<double>(shape_.rows()) / rows;
+        const double row = std::max(latency / static_cast<double>(point["row_unroll"]), pace), load = weights + 40 * lanes / static_cast<double>(point["weight_unroll"]);
+        const auto channel_tiles = static_cast<double>(tiles_of(shape_.lane_channels())), out_tiles = static_cast<double>(tiles_of(shape_.out)), taps = static_cast<double>(taps_of(shape_));
+        const auto problems = static_cast<double>(shape_.images * shape_.groups);
+        const double image = static_cast<double>(image_rows(shape_, point["rows"])) * channel_tiles * (static_cast<double>(shape_.width) * turn_row + load);
+        const double kernel = out_tiles * lanes * channel_tiles * (load + taps * turn_row);
+        const double product = out_tiles * channel_tiles * taps * (rows * static_cast<double>(shape_.columns()) * row + load);
+        return 4000 + problems * blocks * (image + kernel + product);
+    }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        Reference result;
+        const ConvolutionShape &s = shape_;
+        for (int64_t plane = 0; plane < s.images * s.groups * s.out; plane++) {
+            const int64_t image = plane / (s.groups * s.out), channel = plane % (s.groups * s.out), group = channel / s.out;
+            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data() + channel * s.in * s.kernel_y * s.kernel_x;
+            const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
+            for (int64_t y = 0; y < s.rows(); y++)
+                for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
+        }
+        return {result};
+    }
+    double tolerance_ulps() const override { return static_cast<double>(taps_of(shape_) * tiles_of(shape_.lane_channels())) + 2; }
+
+protected:
+    KernelWork work(const Machine &machine) const override {
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        // Each result sums the products with the elements of the image that its window covers, 32 in a product of the array.
+        const auto covered = [](int64_t at, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t size) {
+            int64_t n = 0;
+            for (int64_t u = 0; u < kernel; u++) {
+                const int64_t place = at * stride + u * dilation - padding;
+                n += place >= 0 && place < size;
+            }
+            return n;
+        };
+        std::vector<int64_t> across;
+        for (int64_t column = 0; column < shape_.columns(); column++)
+            across.push_back(covered(column, shape_.kernel_x, shape_.stride_x, shape_.padding_x, shape_.dilation_x, shape_.width));
+        int64_t products = 0, sums = 0;
+        for (int64_t row = 0; row < shape_.rows(); row++) {
+            const int64_t down = covered(row, shape_.kernel_y, shape_.stride_y, shape_.padding_y, shape_.dilation_y, shape_.height);
+            for (int64_t n : across) {
+                const int64_t blocks = tiles_of(shape_.in * down * n);
+                products += blocks;
+                sums += std::max<int64_t>(0, blocks - 1);
+            }
+        }
+        const int64_t planes = shape_.images * shape_.groups * shape_.out;
+        work.array_rows = tiles_of(planes * products);
+        if (!machine.sa.psum_in) work.lanes.adds = tiles_of(planes * sums);
+        work.rows_stored = tiles_of(outputs_[0].elements());
+        return work;
+    }
+
+private:
+    // In the machine's order: 32 channels, the columns of the kernel, its rows, blocks of channels.
+    void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
+        const ConvolutionShape &s = shape_;
+        const bool folded = s.rows_on_lanes();
+        double sum = 0, peak = 0;
+        for (int64_t first = 0; first < s.lane_channels(); first += lanes)
+            for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
+                for (int64_t v = 0; v < s.kernel_x; v++) {
+                    double dot = 0;
+                    for (int64_t l = first; l < std::min(first + lanes, s.lane_channels()); l++) {
+                        const int64_t channel = folded ? l / s.kernel_y : l, tap = folded ? l % s.kernel_y : u;
+                        const int64_t row = y * s.stride_y + tap * s.dilation_y - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
+                        if (row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[(channel * s.kernel_y + tap) * s.kernel_x + v]);
+                    }
+                    sum += dot;
+                    peak = std::max({peak, std::abs(dot), std::abs(sum)});
+                }
+        result.values.push_back(sum + bias);
+        result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
+    }
+
+    ConvolutionShape shape_;
+};
+
+// One or two numbers for the dimensions of the image.
+std::array<int64_t, 2> pair_of(const WorkloadRequest &request, const std::string &name, bool one_dimension, int64_t least) {
+    std::vector<int64_t> values = request.integers(name);
+    const size_t wanted = one_dimension ? 1 : 2;
+    if (values.size() == 1) values.resize(wanted, values[0]);
+    if (values.size() != wanted) throw Error(fmt::format("{}: {} must have {} or 1 values, not {}", request.op, name, wanted, values.size()));
+    for (int64_t value : values)
+        if (value < least) throw Error(fmt::format("{}: {} is {}, but must be at least {}", request.op, name, value, least));
+    return one_dimension ? std::array<int64_t, 2>{least, values[0]} : std::array<int64_t, 2>{values[0], values[1]};
+}
+
+std::unique_ptr<Workload> make(const WorkloadRequest &request) {
+    const std::string &op = request.op;
+    const auto demand = [&](bool condition, const std::string &message) {
+        if (!condition) throw Error(op + ": " + message);
+    };
+    Shape x = request.shape("input"), f = request.shape("weight");
+    const bool line = op == "conv1d" || (op != "conv2d" && f.size() == 3);
+    const size_t rank = line ? 3 : 4;
+    demand(f.size() == rank, fmt::format("the weight must have {} dimensions, not {}", rank, f.size()));
+    demand(x.size() == rank || x.size() + 1 == rank, fmt::format("the input must have {} or {} dimensions, not {}", rank - 1, rank, x.size()));
+    if (x.size() + 1 == rank) x.insert(x.begin(), 1);
+    if (line) {
+        x.insert(x.begin() + 2, 1);
+        f.insert(f.begin() + 2, 1);
+    }
+    if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
+    ConvolutionShape shape;
+    const auto stride = pair_of(request, "stride", line, 1), dilation = pair_of(request, "dilation", line, 1);
+    std::array<int64_t, 2> padding{0, 0};
+    shape.stride_y = stride[0], shape.stride_x = stride[1], shape.dilation_y = dilation[0], shape.dilation_x = dilation[1];
+    shape.groups = request.integer("groups");
+    shape.images = x[0], shape.height = x[2], shape.width = x[3], shape.kernel_y = f[2], shape.kernel_x = f[3], shape.in = f[1];
+    if (request.attributes.at("padding").is_string()) {
+        const std::string word = request.word("padding");
+        demand(word == "same" || word == "valid", fmt::format("padding must be a number of elements, same or valid, not '{}'", word));
+        if (word == "same") {
+            demand(stride[0] == 1 && stride[1] == 1, "padding 'same' needs a stride of 1");
+            padding = {shape.dilation_y * (shape.kernel_y - 1), shape.dilation_x * (shape.kernel_x - 1)};
+            demand(padding[0] % 2 == 0 && padding[1] % 2 == 0, "padding 'same' of an even kernel is not the same on both sides; pad the input first");
+            padding = {padding[0] / 2, padding[1] / 2};
+        }
+    } else {
+        padding = pair_of(request, "padding", line, 0);
+    }
+    shape.padding_y = padding[0], shape.padding_x = padding[1];
+    demand(shape.groups >= 1, fmt::format("groups is {}, but must be at least 1", shape.groups));
+    demand(f[0] % shape.groups == 0, fmt::format("{} output channels cannot be divided into {} groups", f[0], shape.groups));
+    shape.out = f[0] / shape.groups;
+    demand(x[1] == shape.in * shape.groups, fmt::format("given groups={} and a weight of {}, expected an input of {} channels, but it has {}", shape.groups, shape_text(request.shape("weight")),
+                                                       shape.in * shape.groups, x[1]));
+    if (request.has("bias")) {
+        demand(request.shape("bias") == Shape{f[0]}, fmt::format("the bias must have {} elements, not the shape {}", f[0], shape_text(request.shape("bias"))));
+        shape.bias = true;
+    }
+    for (int64_t size : x) demand(size > 0, "the input is empty, so there is nothing to compute");
+    for (int64_t size : f) demand(size > 0, "the weight is empty, so there is nothing to compute");
+    const int64_t reach_y = shape.dilation_y * (shape.kernel_y - 1) + 1, reach_x = shape.dilation_x * (shape.kernel_x - 1) + 1;
+    demand(shape.height + 2 * shape.padding_y >= reach_y && shape.width + 2 * shape.padding_x >= reach_x,
+           fmt::format("the kernel of {}x{} is larger than the padded input of {}x{}", reach_y, reach_x, shape.height + 2 * shape.padding_y, shape.width + 2 * shape.padding_x));
+    return std::make_unique<ConvolutionWorkload>(request, shape);
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> convolution_operators() {
+    OperatorDeclaration row;
+    row.card.family = "convolution";
+    row.card.algorithm = "lanes are 32 input channels, or all rows of the kernel where the channels are few; products in float32, rounded, added over columns, rows and blocks of channels";
+    row.card.space = "rows of a block, unrolling of columns and weight loads";
+    row.card.bound = "lanes (sums of 32-deep products), array, DRAM, pads, issue; only what the window covers";
+    row.card.reference = "float64";
+    row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
+    row.card.refuses = "transposed convolutions; empty tensors; kernels and rows of an image that do not fit the pads";
+    row.card.fuses = "bias behind it";
+    row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
+    const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
+    row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side", zero}, {"dilation", "steps between the elements of the kernel", one},
+                      {"groups", "groups of channels that do not mix", 1}};
+    row.make = make;
+    std::vector<OperatorDeclaration> rows(4, row);
+    rows[0].name = "conv2d";
+    rows[0].schemas = {"conv2d"};
+    rows[0].help = "convolution of images; --op conv2d --shape 1x64x56x56,64x64x3x3 --padding 1";
+    rows[0].example = "1x64x56x56,64x64x3x3";
+    rows[1].name = "conv1d";
+    rows[1].schemas = {"conv1d"};
+    rows[1].help = "convolution along a line; --op conv1d --shape 1x80x300,384x80x3,384 --padding 1";
+    rows[1].example = "1x80x300,384x80x3";
+    rows[2].name = "convolution";
+    rows[2].schemas = {"convolution"};
+    rows[2].help = "conv1d or conv2d by the dimensions of the weight; --op convolution --shape 1x64x56x56,64x64x3x3 --padding 1";
+    rows[2].example = "1x64x56x56,64x64x3x3";
+    rows[2].attributes.push_back({"transposed", "not supported", false});
+    rows[2].ignored = {"output_padding"};
+    rows[3].name = "conv2d_padding";
+    rows[3].schemas = {"conv2d.padding", "conv1d.padding"};
+    rows[3].help = "conv2d with padding by a word; --op conv2d_padding --shape 1x64x56x56,64x64x3x3 --padding same";
+    rows[3].example = "1x64x56x56,64x64x3x3";
+    rows[3].attributes[1] = {"padding", "same or valid", "valid"};
+    return rows;
+}
+
+}  // namespace atalla

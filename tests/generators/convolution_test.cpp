@@ -1,0 +1,70 @@
+// Convolutions at random shapes and schedules: bit for bit equal to the unoptimized program, close to float64, never faster
+// than the bound.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "schedules/random.h"
+
+namespace atalla {
+namespace {
+
+int64_t between(Random &random, int64_t low, int64_t high) { return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))); }
+
+TEST(Convolution, RandomShapesAndSchedules) {
+    constexpr int shapes = 16;
+    Random random(9);
+    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    for (int i = 0; i < shapes; i++) {
+        const Machine &machine = machines[static_cast<size_t>(i) % 2];
+        const bool depthwise = i % 5 == 4, line = i % 4 == 3;
+        const int64_t groups = depthwise ? between(random, 2, 4) : between(random, 1, 2), in = depthwise ? 1 : between(random, 1, 40), out = depthwise ? 1 : between(random, 1, 36);
+        const int64_t kernel_y = line ? 1 : between(random, 1, 4), kernel_x = between(random, 1, 4), dilation = between(random, 1, 2), stride = between(random, 1, 3), padding = between(random, 0, 2);
+        const int64_t height = line ? 1 : dilation * (kernel_y - 1) + 1 + between(random, 0, 6), width = dilation * (kernel_x - 1) + 1 + between(random, 0, line ? 40 : 8);
+        WorkloadArguments arguments = {{"groups", fmt::format("{}", groups)}, {"stride", fmt::format("{}", stride)}, {"padding", fmt::format("{}", padding)}, {"dilation", fmt::format("{}", dilation)}};
+        const int64_t images = between(random, 1, 2);
+        const std::string bias = i % 2 == 0 ? fmt::format(",{}", groups * out) : "";
+        if (line) arguments["shape"] = fmt::format("{}x{}x{},{}x{}x{}{}", images, groups * in, width, groups * out, in, kernel_x, bias);
+        else arguments["shape"] = fmt::format("{}x{}x{}x{},{}x{}x{}x{}{}", images, groups * in, height, width, groups * out, in, kernel_y, kernel_x, bias);
+        const std::shared_ptr<const Workload> workload = find_operator("convolution").workload(arguments);
+        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        const std::optional<Point> point = sample(workload->space(machine), random);
+        ASSERT_TRUE(point);
+        SCOPED_TRACE(point->assignments());
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        EXPECT_EQ(evaluator.verify(*point), "");
+    }
+}
+
+std::string refusal(const std::string &op, const std::string &shape, WorkloadArguments arguments = {}) {
+    arguments["shape"] = shape;
+    try {
+        find_operator(op).workload(arguments);
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Convolution, RefusesWhatDoesNotFit) {
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x2x3x3"), "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
+    EXPECT_EQ(refusal("conv2d", "1x4x8x8,3x2x3x3", {{"groups", "2"}}), "conv2d: 3 output channels cannot be divided into 2 groups");
+    EXPECT_EQ(refusal("conv2d", "1x3x4x4,4x3x5x5"), "conv2d: the kernel of 5x5 is larger than the padded input of 4x4");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3,5"), "conv2d: the bias must have 4 elements, not the shape 5");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"stride", "0"}}), "conv2d: stride is 0, but must be at least 1");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"padding", "1,1,1"}}), "conv2d: padding must have 2 or 1 values, not 3");
+    EXPECT_EQ(refusal("conv1d", "1x3x8,4x3x3x3"), "conv1d: the weight must have 3 dimensions, not 4");
+    EXPECT_EQ(refusal("convolution", "1x3x8x8,4x3x3x3", {{"transposed", "true"}}), "convolution: transposed convolutions are not supported");
+    EXPECT_EQ(refusal("conv2d_padding", "1x3x8x8,4x3x3x3", {{"padding", "some"}}), "conv2d_padding: padding must be a number of elements, same or valid, not 'some'");
+}
+
+}  // namespace
+}  // namespace atalla
