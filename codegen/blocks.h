@@ -23,8 +23,6 @@ struct Block {
     std::string label;
     std::vector<Op> ops;
     Terminator end;
-    // Operations of the end of an iteration that run at the start of the next one and once more after the loop.
-    std::vector<Op> deferred;
     std::vector<OpGroup> packets;   // once packed
     // An out-of-line block: it ends with a jump to the packet after the one that branched to it, and stands in front of
     // block `before`.

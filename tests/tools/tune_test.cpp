@@ -222,7 +222,7 @@ TEST_F(Tune, VerifiesTheDatabase) {
 }
 
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
-    EXPECT_THAT(refusal("--op gem"), HasSubstr("atalla-tune: unknown operator 'gem'; did you mean 'gemm'? ./atalla ops lists all "));
+    EXPECT_THAT(refusal("--op gem"), testing::MatchesRegex("atalla-tune: unknown operator 'gem'; did you mean 'gemm'\\? ./atalla ops lists all [0-9]+\n"));
     EXPECT_THAT(refusal("--machine ax02"), HasSubstr("did you mean ax01?"));
     EXPECT_THAT(refusal("--strategy drift"), HasSubstr("did you mean 'draft'?"));
     EXPECT_THAT(refusal("--effort norml"), HasSubstr("did you mean 'normal'?"));
