@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "autotune/sweep.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -16,7 +17,7 @@ constexpr uint64_t seeds = 10;
 
 std::vector<TuningCache> sweeps() {
     std::vector<std::filesystem::path> files;
-    for (const auto &entry : std::filesystem::directory_iterator(ATALLA_SOURCE_DIR "/bench/sweeps")) {
+    for (const auto &entry : std::filesystem::directory_iterator(source_path("bench/sweeps"))) {
         files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());

@@ -12,6 +12,7 @@
 #include "isa/in_file.h"
 #include "simulator/batch.h"
 #include "simulator/simulator.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -38,7 +39,7 @@ constexpr const char *matrix_product = R"(
 
 // The conformance kernels by name; none if they are not beside the source tree.
 std::map<std::string, Program> kernels() {
-    const std::filesystem::path archive = std::filesystem::path(ATALLA_SOURCE_DIR) / "../shared/atalla/vectors/vectors.tar.xz";
+    const std::filesystem::path archive = source_path("../shared/atalla/vectors/vectors.tar.xz");
     std::map<std::string, Program> programs;
     if (!std::filesystem::exists(archive)) {
         return programs;

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -147,7 +148,7 @@ TEST(Score, AnExactDraftScoresOneAndARandomSearchAboutNothing) {
 // The shipped default on real spaces: 32 trials of a few hundred to 1,400 points.
 TEST(Score, TheDefaultStrategyComesCloseToTheOptimumOfEverySweep) {
     std::vector<double> excesses;
-    for (const auto &entry : std::filesystem::directory_iterator(ATALLA_SOURCE_DIR "/bench/sweeps")) {
+    for (const auto &entry : std::filesystem::directory_iterator(source_path("bench/sweeps"))) {
         excesses.push_back(score_search(read_sweep(entry.path()), {}, 32).excess);
     }
     ASSERT_GE(excesses.size(), 12u);

@@ -9,6 +9,7 @@
 #include "autotune/session.h"
 #include "autotune/sweep.h"
 #include "tests/autotune/synthetic.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -76,7 +77,7 @@ TEST(Transfer, BeatsTheDraftOnShapesItHasNotSeen) {
     std::vector<TuningCache> sweeps;
     std::vector<TransferSource> sources;
     std::vector<std::filesystem::path> files;
-    for (const auto &entry : std::filesystem::directory_iterator(ATALLA_SOURCE_DIR "/bench/sweeps")) {
+    for (const auto &entry : std::filesystem::directory_iterator(source_path("bench/sweeps"))) {
         files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());

@@ -11,6 +11,7 @@
 #include "codegen/compile.h"
 #include "isa/machine.h"
 #include "tests/generators/pipelines.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -45,7 +46,7 @@ class GoldenText : public testing::TestWithParam<Golden> {};
 
 TEST_P(GoldenText, IsAsRecorded) {
     const Golden &golden = GetParam();
-    const std::filesystem::path file = std::filesystem::path(ATALLA_SOURCE_DIR) / "tests/codegen/golden" / (golden.name + ".txt");
+    const std::filesystem::path file = source_path("tests/codegen/golden") / (golden.name + ".txt");
     const std::string actual = dump(golden.kernel(), golden.machine);
     if (std::getenv("ATALLA_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << actual;
     std::ifstream input(file);

@@ -9,6 +9,7 @@
 
 #include "dashboard/kernel_record.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -39,7 +40,7 @@ class Site : public testing::Test {
 protected:
     Site() : database(folder / "x.db") {
         options.output = folder / "site";
-        options.pages = std::filesystem::path(ATALLA_SOURCE_DIR) / "dashboard" / "web";
+        options.pages = source_path("dashboard/web");
     }
     std::string run(const TrialKey &of, int64_t started, const std::vector<Trial> &trials, const std::vector<Trial> &verified) {
         TuningRun run;

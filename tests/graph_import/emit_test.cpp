@@ -10,6 +10,7 @@
 #include "graph_import/passes.h"
 #include "isa/error.h"
 #include "tests/graph_import/fixtures.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -84,7 +85,7 @@ TEST_F(Emit, Dot) {
 }
 
 TEST_F(Emit, TheTutorialComputesWhatPyTorchComputes) {
-    Graph graph = import_model(ATALLA_SOURCE_DIR "/examples/rpn-tutorial/double.pt2").graph;
+    Graph graph = import_model(source_path("examples/rpn-tutorial/double.pt2").string()).graph;
     const std::string before = emit_rpn(graph);
     run_passes(graph);
     const std::string after = emit_rpn(graph);

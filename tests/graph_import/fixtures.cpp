@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/error.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 
@@ -35,7 +36,7 @@ std::vector<HostTensor> read_tensors(const nlohmann::json &list, const std::byte
 
 std::string folder() {
     const char *given = std::getenv("ATALLA_FIXTURES");
-    return given ? given : ATALLA_SOURCE_DIR "/tests/graph_import/fixtures";
+    return given ? given : source_path("tests/graph_import/fixtures").string();
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/source_path.h"
+
 namespace {
 
 struct Output {
@@ -23,7 +25,7 @@ Output inspect(const std::string &arguments) {
     return output;
 }
 
-const std::string model = ATALLA_SOURCE_DIR "/examples/rpn-tutorial/double.pt2";
+const std::string model = atalla::source_path("examples/rpn-tutorial/double.pt2").string();
 
 TEST(InspectTool, PrintsSections) {
     EXPECT_THAT(inspect(model).text, testing::AllOf(testing::HasSubstr("schema 8.20, decomposed export"),

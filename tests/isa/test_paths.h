@@ -1,6 +1,8 @@
 // Where tests find files outside their own folder.
 #pragma once
 
+#include "tests/support/source_path.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,10 +14,6 @@
 #include <vector>
 
 namespace atalla {
-
-inline std::filesystem::path source_path(const std::string &name) {
-    return std::filesystem::path(ATALLA_SOURCE_DIR) / name;
-}
 
 inline std::string read_text(const std::filesystem::path &file) {
     std::ifstream input(file, std::ios::binary);

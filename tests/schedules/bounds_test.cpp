@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "isa/error.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -175,7 +176,7 @@ TEST(GemmBound, DoesNotFallWhenTheMachineGetsSlower) {
                                   {"sdma.setup", 1},
                                   {"issue.slots", -1}}) {
         for (const Machine &machine : {ax01, ax01_psum}) {
-            const auto parameters = machine_parameters(ATALLA_SOURCE_DIR "/machines/ax01.json");
+            const auto parameters = machine_parameters(source_path("machines/ax01.json").string());
             const auto found = std::ranges::find(parameters, key, &MachineParameter::key);
             ASSERT_NE(found, parameters.end()) << key;
             Machine slower = machine;

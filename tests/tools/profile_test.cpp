@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/source_path.h"
 #include "tests/tools/tool_fixture.h"
 
 namespace atalla::testing_tools {
@@ -18,7 +19,7 @@ protected:
         EXPECT_EQ(output.out, "");
         return output.error;
     }
-    const std::string program_ = ATALLA_SOURCE_DIR "/tests/tools/profiled.s";
+    const std::string program_ = source_path("tests/tools/profiled.s").string();
 };
 
 TEST_F(ProfileTool, TellsWhereTheCyclesOfAWinnerWent) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "isa/error.h"
+#include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-const std::filesystem::path examples = ATALLA_SOURCE_DIR "/examples/shapes";
+const std::filesystem::path examples = source_path("examples/shapes");
 
 ModelShapes parse(const std::string &gemms) {
     return parse_model_shapes("{\"model\": \"x\", \"source\": \"y\", \"gemms\": " + gemms + "}", "x.json");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "db/database.h"
+#include "tests/support/source_path.h"
 #include "tests/tools/tool_fixture.h"
 
 namespace atalla::testing_tools {
@@ -24,7 +25,7 @@ protected:
         EXPECT_EQ(output.out, "");
         return output.error;
     }
-    const std::string program_ = ATALLA_SOURCE_DIR "/tests/tools/profiled.s";
+    const std::string program_ = source_path("tests/tools/profiled.s").string();
 };
 
 TEST_F(WhatIfTool, RunsTheGridOfAProgram) {
