@@ -1,6 +1,7 @@
 // Transfers ahead of and behind the computation. The hardware orders a transfer and the code that uses its data only through
 // the base register that it keeps busy; everything here is about which register is waited for where.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@ public:
     Overlap(Kernel &kernel, bool ahead) : kernel_(kernel), ahead_(ahead), rings_(kernel, ahead), code_(kernel, rings_) {}
 
     void run() {
+        if (ahead_) find_computed(kernel_.body);
         Body before, after;
         Body body = rewrite(std::move(kernel_.body), -1, before, after);
         kernel_.body = std::move(body);
@@ -31,6 +33,25 @@ private:
         Reg pending;            // a result waits to leave,
         Reg leaving, slot;      // from here and to there
     };
+
+    // ---- copies alone
+
+    // Allocations that operations read or write. Others only pass data through: a transfer out of a pad waits for the one into it
+    // because both need the pad's one engine, so nothing else has to wait.
+    void find_computed(const Body &body) {
+        for (const Node &node : body) {
+            if (node.op && node.op->access) computed_.insert(node.op->access->allocation);
+            if (node.loop) find_computed(node.loop->body);
+            if (node.branch) find_computed(node.branch->body);
+        }
+    }
+    bool passes_through(const Copy &copy) const { return ahead_ && !computed_.count(copy.allocation); }
+
+    // What leaves must have left before others write to the same place.
+    void wait_for_passed(Body &out) {
+        code_.wait(passed_, out);
+        passed_.clear();
+    }
 
     // ---- the tree
 
@@ -47,6 +68,9 @@ private:
                     If once{first, {}};
                     code_.in_place(copy, once.body);
                     out.push_back(std::move(once));
+                } else if (passes_through(copy)) {
+                    const std::vector<Channel> channels = code_.pass_through(copy, out);
+                    if (!copy.load) passed_.insert(passed_.end(), channels.begin(), channels.end());
                 } else {
                     code_.in_place(copy, out);
                 }
@@ -57,8 +81,10 @@ private:
                 if (loop < 0)
                     for (Node &n : fuse_starts(std::move(outer_before))) out.push_back(std::move(n));
                 out.push_back(std::move(node));
-                if (loop < 0)
+                if (loop < 0) {
                     for (Node &n : outer_after) out.push_back(std::move(n));
+                    wait_for_passed(out);
+                }
             } else {
                 out.push_back(std::move(node));
             }
@@ -422,6 +448,8 @@ private:
     TransferCode code_;
     std::vector<int> chain_;                      // enclosing loops, outermost first
     std::vector<std::unique_ptr<Copy>> kept_;
+    std::set<int> computed_;
+    std::vector<Channel> passed_;                 // results on their way that nothing has waited for
 };
 
 }  // namespace

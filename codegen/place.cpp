@@ -89,10 +89,23 @@ Layout widest_layout(Kernel &kernel, int allocation, int pads, int64_t wanted_bl
 
 // The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, so that neighbouring transfers
 // use different engines.
-void append_tiles(const Box &box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
+void append_tiles(Box box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
+    const bool blocks = allocation.interleave > 1 && allocation.block > 1;
+    // What fills several blocks is a dimension of blocks and one inside a block.
+    for (size_t d = 0; blocks && d < box.dims.size(); d++) {
+        Box::Dim &dim = box.dims[d];
+        if (dim.row_stride <= 0 || dim.row_stride >= allocation.block || allocation.block % dim.row_stride != 0) continue;
+        const int64_t steps = allocation.block / dim.row_stride;
+        if (dim.extent <= steps || dim.extent % steps != 0) continue;
+        const Box::Dim outer = {dim.extent / steps, allocation.block, dim.mem_stride * steps};
+        dim.extent = steps;
+        box.dims.push_back(outer);
+    }
+    int64_t reach = floor_mod(box.row, allocation.block);   // the furthest row from the start of its block
+    for (const Box::Dim &dim : box.dims) reach += dim.row_stride % allocation.block == 0 ? 0 : dim.row_stride * (dim.extent - 1);
     // Steps of a dimension that stay in one pad, one row further: 1 of them, or `interleave` of single rows.
     const auto steps_to_next_row = [&](const Box::Dim &dim) -> int64_t {
-        if (dim.row_stride == 1 && (allocation.interleave == 1 || (allocation.block > 1 && dim.extent <= allocation.block))) return 1;
+        if (dim.row_stride == 1 && (allocation.interleave == 1 || (blocks && reach < allocation.block))) return 1;
         if (dim.row_stride == 1 && allocation.block == 1) return allocation.interleave;
         if (allocation.block == 1 && dim.row_stride == allocation.interleave) return 1;
         return 0;
@@ -130,12 +143,25 @@ void append_tiles(const Box &box, const Allocation &allocation, const Machine &m
     for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++) enumerate(0, chunk, box.row, box.mem);
 }
 
-// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory.
-void take_turns(std::vector<Tile> &tiles) {
+// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages of the
+// DRAM, neighbours in a turn are in different bank groups if there are some: the first half of a turn then keeps all groups busy.
+void take_turns(std::vector<Tile> &tiles, const Machine &machine) {
     std::map<int, int> count;
     std::vector<std::pair<int, Tile>> turns;
     for (const Tile &tile : tiles) turns.push_back({count[tile.pad]++, tile});
     std::stable_sort(turns.begin(), turns.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    // The order of pads that suits the first turn is that of all.
+    const int64_t page = machine.dram.row_bytes / 2;
+    std::map<int64_t, int> tiles_of_group;
+    std::map<int, int> place_of_pad;
+    for (const auto &[turn, tile] : turns) {
+        if (turn > 0 || page <= 0 || tile.rows * tile.pitch > page) break;
+        place_of_pad[tile.pad] = tiles_of_group[floor_mod(floor_div(tile.mem, page), machine.dram.groups)]++;
+    }
+    if (tiles_of_group.size() > 1)
+        std::stable_sort(turns.begin(), turns.end(), [&](const auto &a, const auto &b) {
+            return a.first != b.first ? a.first < b.first : place_of_pad[a.second.pad] < place_of_pad[b.second.pad];
+        });
     for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
 }
 
@@ -184,7 +210,7 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
         if (node.copy) {
             const Allocation &allocation = kernel.allocations[node.copy->allocation];
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
-            take_turns(node.copy->tiles);
+            take_turns(node.copy->tiles, machine);
         }
     });
 }

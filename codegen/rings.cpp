@@ -15,11 +15,11 @@ void Rings::note(int allocation, const LinearForm &row) {
         const Atom &slot_atom = kernel_.atoms[atom];
         const int64_t rows = kernel_.allocations[allocation].rows;
         if (slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows)
-            found = {atom, slot_atom.loop, coefficient, true, {}};
+            found = {atom, slot_atom.loop, coefficient, true, false, {}};
         const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
         if (mod == nullptr) continue;
         const auto *count = mod->b.as<Halide::Internal::IntImm>();
-        if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, {}};
+        if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, false, {}};
     }
     auto [it, inserted] = rings_.try_emplace(allocation, found);
     if (!inserted && (it->second.atom != found.atom || it->second.rows != found.rows)) it->second.usable = false;
@@ -28,7 +28,10 @@ void Rings::note(int allocation, const LinearForm &row) {
 
 void Rings::find(const Body &body, int depth) {
     for (const Node &node : body) {
-        if (node.op && node.op->access && depth > 0) note(node.op->access->allocation, node.op->access->row);
+        if (node.op && node.op->access && depth > 0) {
+            note(node.op->access->allocation, node.op->access->row);
+            rings_[node.op->access->allocation].computed = true;
+        }
         if (node.copy) note(node.copy->allocation, node.copy->pad_row);
         if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
         if (node.loop && !node.loop->fill) find(node.loop->body, depth + 1);
@@ -37,7 +40,7 @@ void Rings::find(const Body &body, int depth) {
 
 const Ring *Rings::of(int allocation) const {
     const auto it = rings_.find(allocation);
-    return it != rings_.end() && it->second.usable ? &it->second : nullptr;
+    return it != rings_.end() && it->second.usable && it->second.computed ? &it->second : nullptr;
 }
 
 Reg Rings::slot(int allocation) {

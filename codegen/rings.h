@@ -11,6 +11,7 @@ struct Ring {
     int atom = -1, loop = -1;   // the slot's number, and the loop that changes it
     int64_t rows = 0;           // of a slot
     bool usable = true;
+    bool computed = false;      // operations read or write it: what copies alone touch needs no slot ahead
     Reg current;    // byte address (in the pads) of the slot this iteration computes on
 };
 
@@ -19,7 +20,7 @@ public:
     // With `ahead` off there are none: every access names its slot by the loop's number.
     Rings(Kernel &kernel, bool ahead);
 
-    // Null if the allocation has one slot, or slots that its accesses do not name alike.
+    // Null if the allocation has one slot, or slots that its accesses do not name alike, or nothing but copies touches it.
     const Ring *of(int allocation) const;
     // The register that holds where its current slot begins in the pads; bytes from slot to slot; where the first one begins.
     Reg slot(int allocation);

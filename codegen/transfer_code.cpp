@@ -191,6 +191,32 @@ void TransferCode::in_place(const Copy &copy, Body &out) {
     }
 }
 
+std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) {
+    constexpr size_t most_in_line = 16;
+    std::vector<Channel> channels;
+    const bool still = copy.pad_row.terms.empty() && copy.tiles.size() <= most_in_line;
+    const std::vector<Run> runs = still ? std::vector<Run>{{copy.tiles}} : split_runs(copy.tiles);
+    for (const Run &run : runs) {
+        channels.push_back(channel(copy, run));
+        Channel &c = channels.back();
+        if (!still) {
+            aim(c, false, Reg{}, Reg{}, {}, out);
+            start_all(c, true, out);
+            continue;
+        }
+        // Nothing writes the base registers, which are busy until a transfer ends.
+        const Reg first = kernel_.scalar(kernel_.allocations[copy.allocation].name + "_mem");
+        out.push_back(value_op(first, mem_bytes(copy, 0), {kernel_.tensors[copy.tensor].base}));
+        for (size_t i = 0; i < run.group.size(); i++) {
+            const Tile &tile = run.group[i];
+            c.pad[i] = kernel_.constant(static_cast<int32_t>(pad_bytes(copy, tile).constant), base_registers + tile.pad);
+            out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
+        }
+        start_group(c, true, out);
+    }
+    return channels;
+}
+
 void TransferCode::issue_step(const Channel &c, Body &out) const {
     step(c, out);
     start_group(c, true, out);

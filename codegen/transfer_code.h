@@ -47,11 +47,15 @@ public:
     void start_all(const Channel &c, bool ahead, Body &out);
     // A whole copy, with its waits.
     void in_place(const Copy &copy, Body &out);
+    // A whole copy without a wait: its data pass through the pads, whose engines keep the order.
+    std::vector<Channel> pass_through(const Copy &copy, Body &out);
     // A step, then a start: once, or so many times.
     void issue_step(const Channel &c, Body &out) const;
     void issue_steps(const Channel &c, int64_t count, Body &out);
 
 private:
+    // Copies of constants from this number on, one for each pad, are base registers of transfers and nothing else.
+    static constexpr int base_registers = 8;
     // Bytes in a pad (relative to the ring slot of a ring, which is in a register) and bytes in memory.
     LinearForm pad_bytes(const Copy &copy, const Tile &tile) const;
     LinearForm mem_bytes(const Copy &copy, int64_t offset) const;

@@ -42,6 +42,7 @@ struct Piece {
     int64_t run = 1;
     MovedBox::Dim rows;
     std::vector<MovedBox::Dim> loops;      // innermost first
+    bool apart() const { return box.input >= 0 && run % lanes == 0 && run > lanes && run / lanes < 16 && rows.extent > run / lanes; }
 };
 
 class MovementWorkload : public PipelineWorkload {
@@ -64,10 +65,20 @@ public:
     Space space(const Machine &machine) const override {
         Space space;
         std::vector<int64_t> rows;
-        for (int64_t n = 1; n <= 512; n *= 2)
+        for (int64_t n = 1; n <= 1024; n *= 2)
             if (n * 4 <= machine.pad.count * machine.pad_rows()) rows.push_back(n);
-        space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1});
+        space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1})
+            .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best", {0, 32, 64, 128});
         space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+        space.constraint("turns", {"rows", "pads", "turn"}, "The rows of a buffer are whole turns of several pads.", [this, machine](const Point &point) {
+            const int64_t turn = point["turn"];
+            if (turn == 0) return true;
+            const std::vector<Piece> list = pieces(machine, point["rows"]);
+            return point["pads"] > 1 && std::all_of(list.begin(), list.end(), [&](const Piece &piece) {
+                       const int64_t vectors = round_up(piece.run, lanes) / lanes, neighbours = piece.apart() ? piece.rows.extent : vectors;
+                       return piece.rows.extent * vectors % (turn * point["pads"]) == 0 && (neighbours % turn == 0 || turn % neighbours == 0);
+                   });
+        });
         space.constraint("room", {"rows"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
             int64_t all = 0;
             for (const Piece &piece : pieces(machine, point["rows"])) all += round_up(piece.rows.extent * round_up(piece.run, lanes) / lanes, machine.pad.count);
@@ -76,7 +87,8 @@ public:
         return space;
     }
     std::string words(const Machine &machine, const Point &point) const override {
-        return fmt::format("{} rows of 32 at a time, a buffer in {} pads, {} loop nests", point["rows"], point["pads"], pieces(machine, point["rows"]).size());
+        return fmt::format("{} rows of 32 at a time, a buffer in {} pads{}, {} loop nests", point["rows"], point["pads"],
+                           point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point["rows"]).size());
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
@@ -204,7 +216,6 @@ private:
     std::vector<MovedBox> boxes_;
 };
 
-// A tile is in, then out, before the next: the code generator does not yet run a transfer out of a buffer ahead of the next one into it.
 KernelDefinition MovementWorkload::build(const Machine &machine, const Point &point) const {
     const auto size = [](int64_t n) { return static_cast<int>(n); };
     KernelDefinition kernel;
@@ -214,7 +225,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         kernel.arguments.push_back(params.back());
         kernel.inputs.push_back({tensor.name, {tensor.elements()}});
     }
-    Var i("i"), a("a"), b("b");
+    Var i("i"), a("a"), b("b"), v("v");
     Func out("result");
     out(i) = undef<BFloat>();
     const std::vector<Piece> list = pieces(machine, point["rows"]);
@@ -222,7 +233,10 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
     std::vector<RDom> domains;
     for (const Piece &piece : list) {
         // Where it repeats without being read again, the loops stay outside of the stage.
-        Region ranges = {Range(0, size(piece.run)), Range(0, size(piece.rows.extent))};
+        // A transfer's rows follow each other in a pad: short runs are cut into vectors, and these lie apart.
+        const bool apart = piece.apart();
+        const int run = apart ? size(lanes) : size(piece.run), cuts = apart ? size(piece.run / lanes) : 1;
+        Region ranges = {Range(0, run), Range(0, size(piece.rows.extent)), Range(0, cuts)};
         std::vector<MovedBox::Dim> loops = piece.loops;
         std::stable_sort(loops.begin(), loops.end(), [](const auto &x, const auto &y) { return (x.from == 0) > (y.from == 0); });
         size_t repeats = 0;
@@ -236,11 +250,17 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         std::vector<Var> vars = {a, b};
         std::vector<Expr> used = {r[0], r[1]};
         Expr from = size(piece.box.from) + a + b * size(piece.rows.from), to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
+        if (apart) {
+            vars.push_back(v);
+            used.emplace_back(r[2]);
+            from += v * run;
+            to += r[2] * run;
+        }
         for (size_t d = 0; d < loops.size(); d++) {
-            to += r[static_cast<int>(d) + 2] * size(loops[d].to);
+            to += r[static_cast<int>(d) + 3] * size(loops[d].to);
             if (loops[d].from == 0) continue;
             vars.emplace_back(fmt::format("c{}_", d));
-            used.emplace_back(r[static_cast<int>(d) + 2]);
+            used.emplace_back(r[static_cast<int>(d) + 3]);
             from += vars.back() * size(loops[d].from);
         }
         if (piece.box.input < 0) {
@@ -252,12 +272,12 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             else stage(vars) = select(a < size(piece.run), param(Internal::substitute(a.name(), min(a, size(piece.run) - 1), from)), undef<BFloat>());
         }
         out(to) = stage(used);
-        stage.bound_extent(a, size(round_up(piece.run, lanes)));
+        stage.bound_extent(a, size(round_up(run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
-        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)].pads = size(point["pads"]);
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), point["turn"]};
         // The first loop that brings something else, or the one of one iteration that stands last.
-        const int level = static_cast<int>(2 + repeats);
+        const int level = static_cast<int>(3 + repeats);
         stage.compute_at(out, RVar(r[level]));
         in_pads({stage});
     }
