@@ -142,7 +142,7 @@ private:
             }
         }
         if (model_.specializations.empty()) report(graph, placed);
-        auto made = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states}, machine_, pool_);
+        auto made = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
         for (const auto &[name, value] : bindings) {
             auto symbol = std::make_unique<loadable::SymbolValueT>();
             symbol->name = name;

@@ -61,4 +61,19 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
     return runs;
 }
 
+std::vector<NodeRun> one_kernel_each(const std::vector<NodeRun> &runs, const std::vector<PlacedNode> &placed) {
+    std::vector<NodeRun> result;
+    for (const NodeRun &run : runs) {
+        bool has_kernel = false;
+        result.push_back({run.device, {}});
+        for (int32_t node : run.nodes) {
+            const bool kernel = placed[static_cast<size_t>(node)].place == PlacedNode::Device;
+            if (kernel && has_kernel) result.push_back({true, {}});
+            has_kernel = has_kernel || kernel;
+            result.back().nodes.push_back(node);
+        }
+    }
+    return result;
+}
+
 }  // namespace atalla

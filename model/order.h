@@ -17,4 +17,7 @@ struct NodeRun {
 // Dropped nodes are in none. A greedy list schedule: as many nodes of a side as are ready, then those of the other.
 std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNode> &placed);
 
+// The same order with a run for each kernel of the accelerator.
+std::vector<NodeRun> one_kernel_each(const std::vector<NodeRun> &runs, const std::vector<PlacedNode> &placed);
+
 }  // namespace atalla

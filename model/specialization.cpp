@@ -100,6 +100,7 @@ public:
 
     std::unique_ptr<loadable::SpecializationT> run() {
         runs_ = order_nodes(graph_, plan_.placed);
+        if (plan_.one_by_one) runs_ = one_kernel_each(runs_, plan_.placed);
         note_uses();
         place_in_memory();
         for (const GraphInput &input : graph_.inputs)

@@ -41,6 +41,7 @@ struct SpecializationPlan {
     const std::vector<int> &kernel_of;
     const std::vector<ChosenKernel> &kernels;
     std::map<int, int32_t> states;   // by the input's index
+    bool one_by_one = false;         // a segment for each kernel
 };
 
 std::unique_ptr<loadable::SpecializationT> make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants);
