@@ -24,6 +24,8 @@ constexpr int64_t lanes = 32;
 constexpr int64_t longest_row = 2048;
 // Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
 constexpr int64_t most_buffer_rows = 2048;
+// Cycles of a line that the instruction cache misses.
+constexpr double line_miss_cycles = 35;
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -134,7 +136,10 @@ public:
         const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
         const double moved = static_cast<double>(names_.size() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1;
         // A block's first transfers and its loop's start; the first block alone waits for everything.
-        const double block = vectors * std::max(lane + 40.0 / static_cast<double>(point["unroll"]), moved) + 60;
+        // Straight-line code that does not fit the instruction cache comes anew every turn, a line of packets at a time.
+        const double code = static_cast<double>(point["unroll"] * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
+        const double misses = machine.timed() && code > static_cast<double>(machine.icache.bytes) ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
+        const double block = vectors * std::max(lane + (40.0 + misses) / static_cast<double>(point["unroll"]), moved) + 60;
         return 400 + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
     }
 
