@@ -93,7 +93,7 @@ TEST(Passes, SkippedByNameAndReported) {
     options.skipped = {"constants", "layout"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
-    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "masks", "strength", "batch-norm", "weights", "common", "dead"));
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "common", "dead"));
     options.skipped = {"strengh"};
     try {
         passed("models", "mlp", options);

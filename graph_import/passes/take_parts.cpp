@@ -1,0 +1,118 @@
+// Lists of parts become slices, each a call of its own; a linear layer of which only parts of the result are used becomes a layer
+// for each part, with its rows of the weights.
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "graph_import/passes.h"
+#include "graph_import/passes/rewriter.h"
+
+namespace atalla {
+
+namespace {
+
+// The sizes of the parts that a split makes along its dimension; empty if the node is none.
+Sizes parts_of(const Graph &graph, const Node &node, int64_t dim) {
+    if (node.target != "aten::split.Tensor" && node.target != "aten::split_with_sizes" && node.target != "aten::split.sizes" && node.target != "aten::chunk" &&
+        node.target != "aten::unsafe_split.Tensor")
+        return {};
+    Sizes parts;
+    for (ValueId output : node.outputs) {
+        if (!output) return {};
+        parts.push_back(graph.type(output).sizes[static_cast<size_t>(dim)]);
+    }
+    return parts;
+}
+
+int64_t settled_dim(const Graph &graph, const Node &node) {
+    const int64_t dim = node.integer("dim");
+    return dim < 0 ? dim + static_cast<int64_t>(graph.type(node.tensor("self")).sizes.size()) : dim;
+}
+
+int split_lists(Graph &graph) {
+    Rewriter rewriter(graph);
+    return rewriter.sweep([&](Node &node) {
+        if (node.find("dim") == nullptr || node.find("self") == nullptr || node.outputs.size() < 2) return;
+        const int64_t dim = settled_dim(graph, node);
+        const Sizes parts = parts_of(graph, node, dim);
+        if (parts.empty()) return;
+        SymInt at = 0;
+        for (size_t i = 0; i < parts.size(); i++) {
+            Node slice = make_call("aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", at}, {"end", at + parts[i]}, {"step", SymInt(1)}}, node);
+            const ValueId part = rewriter.insert(std::move(slice), fmt::format("{}_part", graph.value(node.outputs[i]).name), graph.type(node.outputs[i]));
+            rewriter.replace(node.outputs[i], part);
+            at = at + parts[i];
+        }
+        node.target.clear();
+    });
+}
+
+struct Part {
+    int64_t start = 0, end = 0;
+};
+
+// Of a slice along the last dimension with constant ends; nothing if the node is another call.
+std::optional<Part> last_part(const Graph &graph, const Node &node) {
+    if (node.target != "aten::slice.Tensor") return {};
+    const Sizes &sizes = graph.type(node.tensor("self")).sizes;
+    if (sizes.empty() || settled_dim(graph, node) != static_cast<int64_t>(sizes.size()) - 1 || !sizes.back().is_constant() || node.integer("step") != 1) return {};
+    const int64_t size = sizes.back().value();
+    const auto bound = [&](const char *name, int64_t otherwise) {
+        const int64_t given = node.optional_integer(name).value_or(otherwise);
+        return std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
+    };
+    const Part part{bound("start", 0), bound("end", size)};
+    return part.start < part.end ? std::optional(part) : std::nullopt;
+}
+
+class LinearSplitter {
+public:
+    explicit LinearSplitter(Graph &graph) : graph_(graph), rewriter_(graph) {
+        const auto uses = graph.uses();
+        for (const Node &node : graph.nodes) {
+            if (node.target != "aten::linear" || graph.is_output(node.outputs[0]) || !graph.constant_data(node.tensor("weight"))) continue;
+            if (const ValueId bias = node.optional_tensor("bias"); bias && !graph.constant_data(bias)) continue;
+            int64_t taken = 0;
+            const auto &users = uses[static_cast<size_t>(node.outputs[0].index)];
+            const bool in_parts = !users.empty() && std::ranges::all_of(users, [&](int32_t user) {
+                const std::optional<Part> part = last_part(graph, graph.nodes[static_cast<size_t>(user)]);
+                taken += part ? part->end - part->start : 0;
+                return part.has_value();
+            });
+            if (in_parts && taken <= graph.type(node.outputs[0]).sizes.back().value()) split_.insert(node.outputs[0]);
+        }
+    }
+
+    int run() {
+        return rewriter_.sweep([&](Node &node) {
+            if (node.target != "aten::slice.Tensor" || !split_.contains(node.tensor("self"))) return;
+            const std::optional<Part> part = last_part(graph_, node);
+            const Node linear = *rewriter_.producer(node.tensor("self"));
+            std::vector<NamedArgument> arguments = {{"input", *linear.find("input")}, {"weight", rows(linear.tensor("weight"), *part)}};
+            if (const ValueId bias = linear.optional_tensor("bias")) arguments.push_back({"bias", rows(bias, *part)});
+            node = make_call("aten::linear", std::move(arguments), node);
+            rewriter_.count();
+        });
+    }
+
+private:
+    // The part of a constant's first dimension, as a view of the same storage.
+    ValueId rows(ValueId id, const Part &part) {
+        HostTensor data = *graph_.constant_data(id);
+        data.offset += part.start * data.strides[0];
+        data.sizes[0] = part.end - part.start;
+        return graph_.add_constant(fmt::format("{}_{}_{}", graph_.value(id).name, part.start, part.end), std::move(data));
+    }
+
+    Graph &graph_;
+    Rewriter rewriter_;
+    std::set<ValueId> split_;
+};
+
+}  // namespace
+
+int take_parts(Graph &graph) { return split_lists(graph) + LinearSplitter(graph).run(); }
+
+}  // namespace atalla
