@@ -43,10 +43,11 @@ public:
           k_size_(static_cast<int>(shape.k)), k_tiles_((k_size_ + lanes - 1) / lanes), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
           cols_(std::min(lanes, n_size_)), row_blocks_((m_size_ + rows_ - 1) / rows_), col_blocks_((n_size_ + cols_ - 1) / cols_),
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
-          whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
+          pass_(point.contains("row_block") ? static_cast<int>(std::min<int64_t>(point["row_block"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
-        stored_rows_ = (rows_ + quantum - 1) / quantum * quantum;
+        stored_rows_ = (pass_ + quantum - 1) / quantum * quantum;
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
+        if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_block must divide the rows, and needs the sums in registers");
         for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
@@ -62,6 +63,8 @@ public:
     }
 
 private:
+    // Rows of A and of the result pass through the pads in parts of a block.
+    bool in_passes() const { return pass_ < rows_; }
     std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const {
         for (size_t d = 0; d < batch_.size(); d++)
             if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
@@ -144,6 +147,10 @@ private:
         out.split(n, no, ni, cols_, shape_.b_transposed ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
         out.split(m, mo, mi, rows_, TailStrategy::ShiftInwards);
         std::vector<VarOrRVar> order = {ni, mi};
+        if (in_passes()) {
+            out.split(mi, mp, mi, pass_);
+            order.push_back(mp);
+        }
         if (m_outer_) order.insert(order.end(), {no, mo});
         else order.insert(order.end(), {mo, no});
         for (size_t t = 0; t < batch_.size(); t++) {
@@ -166,14 +173,12 @@ private:
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
-        if (whole_) {
-            As.compute_at(out, mo);
-            Bs.compute_at(out, no);
-            two_slots(As, row_blocks_);
-        } else {
-            As.compute_at(C, ro);
-            Bs.compute_at(C, ro);
-        }
+        if (in_passes()) As.compute_at(C, mp);
+        else if (whole_) As.compute_at(out, mo);
+        else As.compute_at(C, ro);
+        if (whole_) Bs.compute_at(out, no);
+        else Bs.compute_at(C, ro);
+        if (whole_ && !in_passes()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_) Bs.store_root();
             else if (whole_) two_slots(Bs, col_blocks_);
@@ -206,13 +211,20 @@ private:
     void schedule_product() {
         const Var inner = m_outer_ ? no : mo;
         C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
+        std::vector<VarOrRVar> order = {n, m};
+        if (in_passes()) {
+            C.update().split(m, mp, m, pass_);
+            order.push_back(mp);
+        }
         if (whole_) {
-            C.update().reorder(n, m, r).vectorize(n, lanes);
+            order.push_back(r);
             W.compute_at(C, r);
         } else {
-            C.update().split(r, ro, ri, k_block_).reorder(n, m, ri, ro).vectorize(n, lanes);
+            C.update().split(r, ro, ri, k_block_);
+            order.insert(order.end(), {ri, ro});
             W.compute_at(C, ri);
         }
+        C.update().reorder(order).vectorize(n, lanes);
         P.compute_at(C, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
         W.vectorize(k, lanes).bound_extent(w, lanes);
         const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
@@ -229,8 +241,9 @@ private:
     void schedule_epilogue() {
         const Var inner = m_outer_ ? no : mo;
         const int blocks = m_outer_ ? col_blocks_ : row_blocks_;
-        E.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-        if (blocks > 1) two_slots(E, blocks);
+        const Var epilogue = in_passes() ? mp : inner;
+        E.compute_at(out, epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        if (blocks > 1 && !in_passes()) two_slots(E, blocks);
         if (shape_.bias) {
             bs.compute_at(out, no).bound_extent(n, lanes);
             if (n_size_ >= lanes) bs.vectorize(n, lanes);
@@ -238,8 +251,8 @@ private:
             in_pads({bs});
         }
         if (shape_.addend) {
-            Ds.compute_at(out, inner).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-            if (blocks > 1) two_slots(Ds, blocks);
+            Ds.compute_at(out, epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+            if (blocks > 1 && !in_passes()) two_slots(Ds, blocks);
             in_pads({Ds});
         }
         const int row_unroll = static_cast<int>(point_["row_unroll"]);
@@ -274,13 +287,13 @@ private:
     const GemmShape &shape_;
     const Machine &machine_;
     const Point &point_;
-    const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_;
+    const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
     const bool whole_, m_outer_, row_major_, b_resident_;
     int stored_rows_ = 0;
     std::vector<Var> batch_;   // innermost first
 
     ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{"no"}, ni{"ni"}, mo{"mo"}, mi{"mi"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{"no"}, ni{"ni"}, mo{"mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, out{"C_out"};
     RDom q{0, lanes, "q"}, r{0, k_tiles_, "r"};
