@@ -58,7 +58,9 @@ private:
     // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten.
     Body rewrite(Body body, int loop, Body &before, Body &after) {
         Body out;
+        std::vector<Channel> started;   // transfers that nothing has waited for yet
         for (Node &node : body) {
+            wait_before(node, started, out);
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
                 const Copy &copy = *kept_.back();
@@ -66,13 +68,14 @@ private:
                     const Reg first = kernel_.scalar("first");
                     out.push_back(binary(Opcode::sltu_s, first, kernel_.loops[copy.first_of].index, kernel_.constant(1)));
                     If once{first, {}};
-                    code_.in_place(copy, once.body);
+                    code_.wait(code_.in_place(copy, once.body), once.body);
                     out.push_back(std::move(once));
                 } else if (passes_through(copy)) {
                     const std::vector<Channel> channels = code_.pass_through(copy, out);
                     if (!copy.load) passed_.insert(passed_.end(), channels.begin(), channels.end());
                 } else {
-                    code_.in_place(copy, out);
+                    const std::vector<Channel> channels = code_.in_place(copy, out);
+                    started.insert(started.end(), channels.begin(), channels.end());
                 }
             } else if (node.loop) {
                 Body outer_before, outer_after;
@@ -89,7 +92,31 @@ private:
                 out.push_back(std::move(node));
             }
         }
+        code_.wait(started, out);
         return out;
+    }
+
+    // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
+    // Without transfers ahead each is waited for where it starts.
+    void wait_before(const Node &node, std::vector<Channel> &started, Body &out) const {
+        const auto apart = [&](const Channel &channel) {
+            const Copy &copy = *channel.copy;
+            return ahead_ && !touches(node, copy.allocation) && !(copies(node, copy.tensor, !copy.load));
+        };
+        const auto first = std::stable_partition(started.begin(), started.end(), apart);
+        code_.wait({first, started.end()}, out);
+        started.erase(first, started.end());
+    }
+    static bool touches(const Node &node, int allocation) {
+        const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(n, allocation); }); };
+        return (node.op && node.op->access && node.op->access->allocation == allocation) || (node.copy && node.copy->allocation == allocation) ||
+               (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
+    }
+    // Is there a copy of the tensor inside? With `loads`, or one that writes it.
+    static bool copies(const Node &node, int tensor, bool loads) {
+        const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); }); };
+        return (node.copy && node.copy->tensor == tensor && (loads || !node.copy->load)) || (node.loop && any(node.loop->body)) ||
+               (node.branch && any(node.branch->body));
     }
 
     static constexpr size_t most_side_operations = 40;

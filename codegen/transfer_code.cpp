@@ -180,15 +180,15 @@ void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
     out.push_back(std::move(loop));
 }
 
-void TransferCode::in_place(const Copy &copy, Body &out) {
+std::vector<Channel> TransferCode::in_place(const Copy &copy, Body &out) {
     std::vector<Channel> channels;
     if (!copy.load) out.push_back(fence(copy.allocation));
     for (const Run &run : split_runs(copy.tiles)) {
         channels.push_back(channel(copy, run));
         aim(channels.back(), false, Reg{}, Reg{}, {}, out);
         start_all(channels.back(), false, out);
-        wait({channels.back()}, out);
     }
+    return channels;
 }
 
 std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) {

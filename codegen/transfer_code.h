@@ -45,8 +45,8 @@ public:
     Op fence(int allocation) const;
     // All groups of a run, one after the other (each waits for its own engine).
     void start_all(const Channel &c, bool ahead, Body &out);
-    // A whole copy, with its waits.
-    void in_place(const Copy &copy, Body &out);
+    // Starts a whole copy; what is still to be waited for.
+    std::vector<Channel> in_place(const Copy &copy, Body &out);
     // A whole copy without a wait: its data pass through the pads, whose engines keep the order.
     std::vector<Channel> pass_through(const Copy &copy, Body &out);
     // A step, then a start: once, or so many times.

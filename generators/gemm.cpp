@@ -43,11 +43,11 @@ public:
           k_size_(static_cast<int>(shape.k)), k_tiles_((k_size_ + lanes - 1) / lanes), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
           cols_(std::min(lanes, n_size_)), row_blocks_((m_size_ + rows_ - 1) / rows_), col_blocks_((n_size_ + cols_ - 1) / cols_),
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
-          pass_(point.contains("row_block") ? static_cast<int>(std::min<int64_t>(point["row_block"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
+          pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
         stored_rows_ = (pass_ + quantum - 1) / quantum * quantum;
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
-        if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_block must divide the rows, and needs the sums in registers");
+        if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
         for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
@@ -293,7 +293,8 @@ private:
     std::vector<Var> batch_;   // innermost first
 
     ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{"no"}, ni{"ni"}, mo{"mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
+    const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, out{"C_out"};
     RDom q{0, lanes, "q"}, r{0, k_tiles_, "r"};

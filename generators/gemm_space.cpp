@@ -24,20 +24,27 @@ constexpr double block_overhead = 150, block_code_overhead = 60, start_overhead 
 // A line that the instruction cache misses; transfers alone, and with little under way; transfers along k.
 constexpr double miss_cycles = 35, bytes_per_cycle = 30, first_bytes_per_cycle = 24, row_major_cost = 1.15;
 constexpr double transfer_latency = 170;
+// In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
+constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
 
 int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
+// Rows of a block that pass through the pads at once.
+int64_t pass_rows(const Point &point, int64_t rows) { return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows; }
 
 // What a point means for a shape: the loops that gemm() makes of it.
 struct Plan {
     Plan(const GemmShape &shape, const Machine &machine, const Point &point)
         : rows(std::min(point["rows"], shape.m)), row_blocks(blocks_of(shape.m, rows)), col_blocks(blocks_of(shape.n, lanes)),
-          k_tiles(blocks_of(shape.k, lanes)), stored_rows(blocks_of(rows, machine.pad.count) * machine.pad.count),
+          k_tiles(blocks_of(shape.k, lanes)), stored_rows(blocks_of(pass_rows(point, rows), machine.pad.count) * machine.pad.count),
           sums_in_registers(point["sums_in_registers"] != 0), m_outer(point["m_outer"] != 0),
-          k_block(std::min(point["k_block"], k_tiles)), b_resident(point["b_resident"] != 0 && col_blocks > 1),
+          pass(pass_rows(point, rows)), k_block(std::min(point["k_block"], k_tiles)), straight(point["blocks_unrolled"] != 0), b_resident(point["b_resident"] != 0 && col_blocks > 1),
           ahead(machine.timed() && k_block == k_tiles) {}
     int64_t rows, row_blocks, col_blocks, k_tiles, stored_rows;
     bool sums_in_registers, m_outer;
+    int64_t pass;      // rows that are in the pads at once
     int64_t k_block;   // k tiles that come at once
+    bool straight;     // no loops over blocks
     bool b_resident;
     bool ahead;        // operands come a block ahead, in two slots
 };
@@ -65,7 +72,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? 2 : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = (a_slots * plan.stored_rows + b_slots * lanes) * plan.k_block;
+    int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
     if (!shape.b_transposed && machine.timed()) rows += lanes * plan.k_block + lanes;   // the transposed tiles and the identity
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     if (!plan.sums_in_registers) rows += plan.stored_rows;
@@ -84,9 +91,17 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     const int64_t k_tiles = blocks_of(shape.k, lanes);
     for (int64_t part = 1; part <= k_tiles; part++)
         if (k_tiles % part == 0 && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
+    // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
+    std::vector<int64_t> passes = {0}, unrolled = {0};
+    if (!machine.timed()) {
+        for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
+        unrolled.push_back(1);
+    }
     Space space;
     space.parameter("rows", "rows of A that one load of the weights serves", row_values(shape, machine))
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+        .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block", passes)
+        .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
@@ -98,7 +113,19 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) <= limit;
                      });
-    space.constraint("pads", {"rows", "sums_in_registers", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
+    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"}, "Parts divide the rows of a block; its sums stay in registers while they pass.",
+                     [](const Point &point) {
+                         const int64_t pass = point["row_pass"];
+                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["sums_in_registers"] != 0);
+                     });
+    space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
+                     [=](const Point &point) {
+                         constexpr int64_t most_copies = 32;
+                         const int64_t rows = std::min(point["rows"], shape.m), blocks = blocks_of(shape.m, rows) * blocks_of(shape.n, lanes);
+                         const int64_t parts = rows / pass_rows(point, rows);
+                         return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
+                     });
+    space.constraint("pads", {"rows", "sums_in_registers", "row_pass", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
                      "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
@@ -124,7 +151,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
                    {"k_block", blocks_of(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
@@ -136,6 +163,8 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     const Plan plan(shape, machine, point);
     std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows) : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
     text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
+    if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
+    if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? ", all of B kept in the pads" : "";
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
@@ -144,6 +173,25 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     return text;
 }
 
+namespace {
+
+// Packets of a functional machine, where nothing but the slots and the room in the pads costs anything.
+double packets_draft(const Plan &plan, const Point &point) {
+    const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
+    const double parts = rows / static_cast<double>(plan.pass), blocks = static_cast<double>(plan.row_blocks * plan.col_blocks);
+    // Rows come two a packet, while others are multiplied if they do not all need the same room.
+    const double weights = lanes + packet_start + static_cast<double>(lanes / point["weight_unroll"] - 1) * packet_loop;
+    double block = k_tiles * weights;
+    if (plan.sums_in_registers) {
+        block += parts > 1 ? k_tiles * std::max(rows, parts * packet_part + rows / 2) + parts * packet_part + rows / parts / 2 : (k_tiles * 1.5 + 0.5) * rows + packet_part;
+    } else {
+        block += k_tiles * rows * (2 + packet_loop / static_cast<double>(point["row_unroll"])) + 2 * rows;
+    }
+    return packet_start + lanes + blocks * (block + (plan.straight ? 0 : packet_loop));
+}
+
+}  // namespace
+
 double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
     if (!shape.batch.empty()) {
         GemmShape one = shape;
@@ -151,6 +199,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
         return gemm_draft(one, machine, point) * static_cast<double>(shape.products());
     }
     const Plan plan(shape, machine, point);
+    if (!machine.timed()) return packets_draft(plan, point);
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
 
@@ -168,20 +217,18 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     }
     const double block_code = rows + block_code_overhead;
     double block = k_tiles * visit + rows + block_overhead, start = start_overhead;
-    if (machine.timed()) {
-        // Code that does not fit the cache pushes out as much again: once a block, or once a visit if its loop is that long.
-        const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        const double miss = miss_cycles * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
-        block += 2 * miss * std::max(0.0, std::min(visit_code, capacity) + block_code - capacity);
-        block += 2 * miss * std::max(0.0, visit_code - capacity) * k_tiles;
-        start += miss * (visit_code + block_code);
-    }
+    // Code that does not fit the cache pushes out as much again: once a block, or once a visit if its loop is that long.
+    const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+    const double miss = miss_cycles * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
+    block += 2 * miss * std::max(0.0, std::min(visit_code, capacity) + block_code - capacity);
+    block += 2 * miss * std::max(0.0, visit_code - capacity) * k_tiles;
+    start += miss * (visit_code + block_code);
 
     const double a_bytes = 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
     if (plan.k_block < plan.k_tiles) {
         // Nothing is under way while a block of k tiles computes.
         const double part = 2 * lanes * lanes * static_cast<double>(plan.k_block) * (1 + rows / lanes);
-        const double wait = machine.timed() ? transfer_latency + part / first_bytes_per_cycle : static_cast<double>(plan.k_block);
+        const double wait = transfer_latency + part / first_bytes_per_cycle;
         return start + row_blocks * col_blocks * (block + k_tiles / static_cast<double>(plan.k_block) * wait);
     }
     const double bytes = plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * col_blocks;
