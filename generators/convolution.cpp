@@ -15,63 +15,100 @@ namespace {
 constexpr int lanes = 32;
 
 int tiles_of(int n) { return (n + lanes - 1) / lanes; }
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 struct Dot {
     Func weights, part;
     explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part") {}
 };
 
+// A product of matrices: its rows are the places of a strip of the result, its k tiles 32 channels of one element of the kernel. The
+// image lies in the pads once for each column of the kernel, so that the rows of all k tiles are one after the other.
 class ConvolutionPipeline {
 public:
     ConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), channels_(static_cast<int>(shape.lane_channels())), channel_tiles_(tiles_of(channels_)),
-          taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)), taps_(taps_x_ * taps_y_), out_(static_cast<int>(shape.out)),
-          columns_(static_cast<int>(shape.columns())), block_rows_(static_cast<int>(point["rows"])), blocks_(static_cast<int>(shape.rows()) / block_rows_),
-          pixels_(block_rows_ * columns_), width_(static_cast<int>(shape.width)), row_unroll_(static_cast<int>(point["row_unroll"])),
-          weight_unroll_(static_cast<int>(point["weight_unroll"])) {
-        if (shape.rows() % block_rows_ != 0) throw Error("convolution: the rows of a block must divide those of the result");
-    }
+        : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), channels_(static_cast<int>(shape.lane_channels())),
+          channel_tiles_(tiles_of(channels_)), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
+          taps_(taps_x_ * taps_y_), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
+          width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
+          step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), row_unroll_(static_cast<int>(point["row_unroll"])),
+          weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0) {}
 
     KernelDefinition build() {
         identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
         define_image();
         define_kernel();
         define_result();
-        schedule();
+        schedule_result();
+        schedule_image();
+        schedule_kernel();
+        schedule_product();
         return kernel();
     }
 
 private:
-    // The image, a row of 32 channels for each place: brought as it is, turned, with zeros left and right of it. Rows are
-    // places of the padded image, or of the result where the kernel's rows are on lanes.
+    // The image, a row of 32 channels for each place: brought as it is and turned. A place is stored for each column of the
+    // kernel that reads it, where that column's row of the result is. Rows are those of the padded image, or of the result where
+    // the kernel's rows are on lanes.
     void define_image() {
         const Expr channel = cb * lanes + l;
-        const int kernel_y = static_cast<int>(shape_.kernel_y), stride = static_cast<int>(shape_.stride_y), dilation = static_cast<int>(shape_.dilation_y);
-        const int padding = static_cast<int>(shape_.padding_y), height = static_cast<int>(shape_.height), in = static_cast<int>(shape_.in);
-        const Expr row = folded_ ? y * stride + (channel % kernel_y) * dilation - padding : y - padding;
+        const int in = static_cast<int>(shape_.in), kernel_y = static_cast<int>(shape_.kernel_y), height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
+        const Expr first = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y);
+        const Expr row = folded_ ? first + y * static_cast<int>(shape_.stride_y) + channel % kernel_y * static_cast<int>(shape_.dilation_y) : first + y;
         const Expr own = folded_ ? channel / kernel_y : channel, at = xb * lanes + k;
-        Expr inside = at < width_ && channel < channels_ && row >= 0 && row < height;
-        raw(k, l, y, xb, cb, g, b) = bf16(0.0f);
-        raw(k, l, y, xb, cb, g, b) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in + min(own, in - 1)), undef<BFloat>());
-        turn(turned, raw(k, w, y, xb, cb, g, b), xb, {y, cb, g, b});
-        image(l, px, y, cb, g, b) = bf16(0.0f);
-        image(l, places + static_cast<int>(shape_.padding_x), y, cb, g, b) = bf16(turned.part(l, places, y, cb, g, b));
+        const Expr inside = at < width_ && channel < channels_ && row >= 0 && row < height;
+        raw(k, l, y, xb, cb, yb, g, b) = bf16(0.0f);
+        raw(k, l, y, xb, cb, yb, g, b) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in + min(own, in - 1)), undef<BFloat>());
+        turn(turned, raw(k, w, y, xb, cb, yb, g, b), xb, {y, cb, yb, g, b});
+
+        image(l, px, z, yb, g, b) = undef<BFloat>();
+        for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
+        const Expr place = from[2] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
+        if (stride_x_ > 1) from.where(column % stride_x_ == 0);
+        image(l, column / stride_x_, (from[4] * taps_x_ + from[0]) * channel_tiles_ + from[3], yb, g, b) = bf16(turned.part(l, place, from[4], from[3], yb, g, b));
     }
-    // The kernel: for each output channel and tap a row of 32 channels.
+    // Columns of the result with a column of the kernel outside of the image, and all rows.
+    std::vector<RDom> borders() const {
+        const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
+        const int right = std::clamp(ceil_div(std::max(0, width_ + padding_x_ - reach), stride_x_), 0, columns_);
+        std::vector<RDom> all;
+        if (left > 0) all.push_back(RDom(0, left, 0, image_z(), "left"));
+        if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
+        return all;
+    }
+    int image_rows() const { return folded_ ? plan_.stored_rows : (plan_.stored_rows - 1) * step_y_ + static_cast<int>(shape_.dilation_y) * (taps_y_ - 1) + 1; }
+    int image_z() const { return image_rows() * tap_tiles_; }
+
+    // The kernel: a row of 32 channels for each output channel and k tile.
     void define_kernel() {
-        const Expr channel = cb * lanes + l, tap = tb * lanes + k;
+        if (shape_.packed) {
+            // Whole tiles follow each other in memory as in the pads, and so do taps of one tile.
+            const bool follow = channels_ % lanes == 0 || channel_tiles_ == 1;
+            const Expr first = channels_ % lanes == 0 ? t * lanes : follow ? t * channels_ : t / channel_tiles_ * channels_;
+            if (channels_ % lanes == 0) {
+                filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(first + k, g * out_ + o)) : select(o < out_, f(first + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+                return;
+            }
+            const Expr channel = follow ? Expr(k) : t % channel_tiles_ * lanes + k;
+            filter(k, o, t, g) = bf16(0.0f);
+            filter(k, o, t, g) = select(channel < channels_ && o < out_, f(first + min(channel, channels_ - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+            return;
+        }
         // Taps and channels follow each other in memory as the columns and rows of a matrix for each output channel.
+        const Expr channel = cb * lanes + l, tap = tb * lanes + k;
         const Expr inside = tap < taps_ && channel < channels_ && o < out_;
         raw_kernel(k, l, o, tb, cb, g) = bf16(0.0f);
         raw_kernel(k, l, o, tb, cb, g) = select(inside, f(min(tap, taps_ - 1), min(channel, channels_ - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
         turn(turned_kernel, raw_kernel(k, w, o, tb, cb, g), tb, {o, cb, g});
-        filter(l, o, t, cb, g) = bf16(turned_kernel.part(l, t, o, cb, g));
+        filter(k, o, t, g) = undef<BFloat>();
+        filter(k, o, tap_of.x * channel_tiles_ + tap_of.y, g) = bf16(turned_kernel.part(k, tap_of.x, o, tap_of.y, g));
     }
     // Rows of the identity through `tile`, whose rows are the weights: row i of the product is column i of the tiles, of which
     // `block` counts.
     void turn(Dot &dot, const Expr &tile, const Var &block, const std::vector<Var> &others) {
-        std::vector<Var> weights = {k, w, block}, part = {l, i};
-        std::vector<Expr> read = {q, l, i / lanes};
+        const Var lane = block.same_as(tb) ? k : l;
+        std::vector<Var> weights = {k, w, block}, part = {lane, i};
+        std::vector<Expr> read = {q, lane, i / lanes};
         for (const Var &other : others) {
             weights.push_back(other);
             part.push_back(other);
@@ -83,15 +120,18 @@ private:
     }
 
     void define_result() {
-        product.weights(k, w, co, t, cb, g) = filter(k, co * lanes + w, t, cb, g);
-        product.part(o, rx, ry, vx, vy, yb, co, cb, g, b) = 0.0f;
-        const Expr row = folded_ ? yb * block_rows_ + ry : (yb * block_rows_ + ry) * static_cast<int>(shape_.stride_y) + vy * static_cast<int>(shape_.dilation_y);
-        const Expr column = rx * static_cast<int>(shape_.stride_x) + vx * static_cast<int>(shape_.dilation_x);
-        product.part(o, rx, ry, vx, vy, yb, co, cb, g, b) += f32(image(q, column, row, cb, g, b)) * f32(product.weights(q, o, co, vy * taps_x_ + vx, cb, g));
-        sums(o, p, yb, co, g, b) = bf16(-0.0f);
-        const Expr at = r.y * columns_ + r.x;
-        sums(o, at, yb, co, g, b) = strict_float(sums(o, at, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, r.w, yb, co, tile, g, b)));
-        Expr e = sums(o, p, yb, co, g, b);
+        product.weights(k, w, co, t, g) = filter(k, co * lanes + w, t, g);
+        product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
+        const int across = columns_ / plan_.strip_columns;
+        const Expr row = (st / across * plan_.strip_rows + ry) * step_y_, column = st % across * plan_.strip_columns + rx;
+        const Expr tile = static_cast<int>(shape_.dilation_y) == 1 || taps_y_ == 1 ? Expr(t) : t % tap_tiles_ + t / tap_tiles_ * (static_cast<int>(shape_.dilation_y) * tap_tiles_);
+        product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image(q, column, row * tap_tiles_ + tile, yb, g, b)) * f32(product.weights(q, o, co, t, g));
+        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
+        sums(o, p, st, yb, co, g, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        const Expr at = r.y * plan_.strip_columns + r.x;
+        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
+        const int strip = plan_.strip_rows * plan_.strip_columns;
+        Expr e = sums(o, p % strip, p / strip, yb, co, g, b);
         if (shape_.bias) {
             biases(o, co, g) = bf16(0.0f);
             biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
@@ -114,61 +154,95 @@ private:
         dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(q, lane).atomic().vectorize(lane, lanes).vectorize(q);
         in_registers({dot.weights, dot.part});
     }
+    // Two slots where transfers can run ahead.
+    void two_slots(Func func, int64_t blocks) const {
+        if (blocks > 1 && machine_.timed()) func.hoist_storage_root().ring_buffer(2);
+    }
+    // Tiles of results that are turned back before they leave: some, so that they leave while the next ones are turned.
+    int chunk() const {
+        constexpr int most = 8;
+        const int tiles = tiles_of(plan_.pixels);
+        for (int part = most; part > 2; part--)
+            if (tiles % part == 0) return part;
+        return tiles;
+    }
+    int64_t blocks() const { return int64_t{plan_.blocks} * groups() * shape_.images; }
 
-    void schedule() {
-        const int extents[] = {pixels_, blocks_, out_, groups(), static_cast<int>(shape_.images)};
+    void schedule_result() {
+        const int extents[] = {plan_.pixels, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
         Var vars[] = {p, yb, o, g, b};
         for (size_t d = 0; d < 5; d++) out.bound(vars[d], 0, extents[d]);
-        Var pl("pl"), pq("pq"), oo("oo"), oi("oi");
-        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf).split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf);
-        out.reorder({pl, pq, oi, oo, yb, g, b});
+        Var pl("pl"), pq("pq"), oi("oi");
+        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf).split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf).split(pq, pc, pq, chunk());
+        out.reorder({pl, pq, oi, pc, oo, yb, g, b});
         whole_loops(out);
-        fix_shape(out.output_buffer(), {pixels_, blocks_, out_, shape_.groups, shape_.images});
-
+        fix_shape(out.output_buffer(), {plan_.pixels, plan_.blocks, out_, shape_.groups, shape_.images});
         identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
+        in_pads({identity});
+    }
+
+    void schedule_image() {
         raw.compute_at(out, yb).vectorize(k, lanes).bound_extent(l, lanes);
         image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
-        RVar po("po"), pi("pi");
-        image.update().split(places.x, po, pi, lanes, TailStrategy::GuardWithIf).reorder(l, pi, po, y, cb).vectorize(l, lanes);
-        schedule_dot(turned, image, po, pi, l);
+        const int pads = static_cast<int>(machine_.pad.count);
+        image.align_storage(px, pads);
+        int update = 0;
+        for (const RDom &border : borders_) image.update(update++).unroll(border.x).vectorize(l, lanes);
+        RVar outer("io"), unrolled("i_unroll");
+        Stage turning = image.update(update);
+        turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
+        schedule_dot(turned, image, from[2], unrolled, l);
+        in_pads({raw, image});
+    }
 
-        raw_kernel.compute_at(out, oo).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
-        Var to("to"), ti("ti");
-        filter.compute_at(out, oo).bound_extent(l, lanes).bound_extent(o, lanes).bound_extent(t, taps_).split(t, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(l, ti, to, o, cb).vectorize(l, lanes);
-        schedule_dot(turned_kernel, filter, to, ti, l);
+    void schedule_kernel() {
+        filter.compute_at(out, oo).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
+        if (shape_.packed) {
+            two_slots(filter, tiles_of(out_) * blocks());
+        } else {
+            raw_kernel.compute_at(out, oo).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
+            RVar to("to"), ti("ti");
+            filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
+            schedule_dot(turned_kernel, filter, to, ti, k);
+            in_pads({raw_kernel});
+        }
+        in_pads({filter});
+    }
 
-        sums.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, stored_pixels());
+    void schedule_product() {
+        const int strip = plan_.strip_rows * plan_.strip_columns;
+        Var pi("pi"), pu("p_unroll");
+        finished.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.strips * strip).bound_storage(p, plan_.stored_pixels());
+        finished.split(p, st, pi, strip).reorder(o, pi, st);
+        sums.compute_at(finished, st).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, strip);
         Stage update = sums.update();
         RVar column = r.x;
         std::vector<VarOrRVar> order = {o};
-        if (row_unroll_ > 1) {
+        if (in_registers_) {
+            in_registers({sums});
+            order.push_back(r.x);
+        } else {
+            in_pads({sums});
             RVar xo("xo"), xi("x_unroll");
             update.split(r.x, xo, xi, row_unroll_);
-            order.push_back(xi);
-            order.push_back(xo);
+            order.insert(order.end(), {xi, xo});
             column = xi;
-        } else {
-            order.push_back(r.x);
+            if (strip % static_cast<int>(machine_.pad.count) == 0) finished.split(pi, pi, pu, static_cast<int>(machine_.pad.count));
         }
-        order.insert(order.end(), {r.y, r.z, r.w, tile});
+        order.insert(order.end(), {r.y, r.z});
         update.reorder(order).vectorize(o, lanes);
         schedule_dot(product, sums, r.z, column, o);
         if (shape_.bias) {
             biases.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes);
             in_pads({biases});
         }
-        finished.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, stored_pixels());
-        planes.compute_at(out, oo).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, stored_pixels() / lanes).vectorize(l, lanes);
+        planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, chunk()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
         schedule_dot(back, planes, pt, iu, l);
-        if (machine_.pad.count > 1) {
-            Var pu("p_unroll");
-            finished.split(p, p, pu, static_cast<int>(machine_.pad.count));
-        }
-        in_pads({raw, image, raw_kernel, filter, identity, sums, finished, planes});
+        two_slots(planes, tiles_of(plan_.pixels) / chunk() * tiles_of(out_) * blocks());
+        in_pads({finished, planes});
     }
-    int stored_pixels() const { return tiles_of(pixels_) * lanes; }
 
     KernelDefinition kernel() const {
         KernelDefinition kernel;
@@ -182,26 +256,45 @@ private:
         kernel.outputs = {{"Y", shape_.out_extents()}};
         return kernel;
     }
+    // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.
+    std::vector<int64_t> f_extents() const {
+        const int64_t out = shape_.out * shape_.groups;
+        if (shape_.packed) return {shape_.in * shape_.kernel_y * shape_.kernel_x, out};
+        return {taps_, channels_, out};
+    }
 
     const ConvolutionShape &shape_;
     const Machine &machine_;
     const bool folded_;   // the kernel's rows are on lanes
-    const int channels_, channel_tiles_, taps_y_, taps_x_, taps_, out_, columns_, block_rows_, blocks_, pixels_, width_, row_unroll_, weight_unroll_;
+    const ConvolutionPlan plan_;
+    const int channels_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, row_unroll_, weight_unroll_;
+    const bool in_registers_;
 
-    ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", {taps_, channels_, shape_.out * shape_.groups}), bias = tensor("bias", shape_.bias_extents());
-    Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, cb{"cb"}, g{"g"}, b{"b"}, o{"o"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"}, yb{"yb"},
-        rx{"rx"}, ry{"ry"}, vx{"vx"}, vy{"vy"};
+    ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
+    Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"},
+        yb{"yb"}, st{"st"}, rx{"rx"}, ry{"ry"};
     Func raw{"raw"}, image{"image"}, raw_kernel{"raw_kernel"}, filter{"filter"}, identity{"identity"}, sums{"sums"}, biases{"biases"}, finished{"finished"}, planes{"planes"},
         out{"Y_out"};
     Dot turned{"turned"}, turned_kernel{"turned_kernel"}, product{"product"}, back{"back"};
-    RDom q{0, lanes, "q"}, places{0, width_, "places"}, all{0, columns_, 0, block_rows_, 0, taps_x_, 0, taps_y_, 0, channel_tiles_, "r"};
-    struct {
-        RVar x, y, z, w;
-    } r{all[0], all[1], all[2], all[3]};
-    RVar tile = all[4];
+    RDom q{0, lanes, "q"}, tap_of{0, taps_, 0, channel_tiles_, "tap_of"};
+    // Columns of the kernel, places of a tile, tiles, blocks of channels, rows.
+    RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, tiles_of(width_), 0, channel_tiles_, 0, image_rows(), "from"};
+    const std::vector<RDom> borders_ = borders();
+    RDom r{0, plan_.strip_columns, 0, plan_.strip_rows, 0, taps_ * channel_tiles_, "r"};
 };
 
 }  // namespace
+
+ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
+    : rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
+      strip_rows(static_cast<int>(point["strip_rows"])) {
+    const int columns = static_cast<int>(shape.columns());
+    if (shape.rows() % rows != 0 || columns % strip_columns != 0 || (strip_columns < columns && strip_rows != 1))
+        throw Error("convolution: blocks must divide the rows of the result, and strips are whole rows or divide one");
+    stored_rows = (rows + strip_rows - 1) / strip_rows * strip_rows;
+    strips = stored_rows / strip_rows * (columns / strip_columns);
+    pixels = rows * columns;
+}
 
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point) { return ConvolutionPipeline(shape, machine, point).build(); }
 

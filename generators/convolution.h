@@ -1,6 +1,7 @@
 // Convolutions of images in PyTorch's layout: implicit im2col in the pads, no im2col in memory.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "generators/kernel_definition.h"
@@ -15,6 +16,8 @@ struct ConvolutionShape {
     int64_t images = 1, groups = 1, in = 0, out = 0, height = 1, width = 1, kernel_y = 1, kernel_x = 1;
     int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1;
     bool bias = false;
+    // F is [groups * out][kernel_y][kernel_x][in], or [groups * out][kernel_x][in][kernel_y] where rows are on lanes.
+    bool packed = false;
 
     int64_t rows() const { return (height + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
     int64_t columns() const { return (width + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
@@ -23,13 +26,25 @@ struct ConvolutionShape {
     int64_t lane_channels() const { return rows_on_lanes() ? in * kernel_y : in; }
     // Extents, innermost first.
     std::vector<int64_t> x_extents() const { return {width, height, in * groups * images}; }
-    std::vector<int64_t> f_extents() const { return {kernel_x, kernel_y, in, out * groups}; }
+    std::vector<int64_t> f_extents() const {
+        if (!packed) return {kernel_x, kernel_y, in, out * groups};
+        return rows_on_lanes() ? std::vector{kernel_y, in, kernel_x, out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
+    }
     std::vector<int64_t> bias_extents() const { return {out * groups}; }
     std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
 };
 
-// Sums over 32 lanes in float32, rounded to bf16, and in bf16 over the columns of the kernel, its rows and the blocks of
-// channels, in this order; the bias after that. The array turns image, kernel and result between the layout of the tensors and that
+// The blocks that a point cuts the result into.
+struct ConvolutionPlan {
+    ConvolutionPlan(const ConvolutionShape &shape, const Point &point);
+    int rows, blocks;                 // rows of the result for which the image is turned at once
+    int strip_columns, strip_rows;    // what one load of the weights serves
+    int stored_rows, strips, pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
+    int stored_pixels() const { return std::max((pixels + 31) / 32 * 32, strips * strip_columns * strip_rows); }
+};
+
+// Sums over 32 lanes in float32, rounded to bf16, and in bf16 over the rows of the kernel, its columns and the blocks of
+// channels, blocks of channels innermost; the bias after that. The array turns image, kernel and result between the layout of the tensors and that
 // of its vectors: an infinity or NaN spreads over its block of 32 x 32 elements.
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point);
 

@@ -18,21 +18,29 @@ namespace {
 constexpr int64_t lanes = 32;
 int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
 
-// Rows of the padded image that a block of `rows` rows of the result reads, and places in each.
-int64_t image_rows(const ConvolutionShape &shape, int64_t rows) {
-    return shape.rows_on_lanes() ? rows : (rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
+int64_t taps_of(const ConvolutionShape &shape) { return shape.kernel_x * (shape.rows_on_lanes() ? 1 : shape.kernel_y); }
+int64_t k_tiles_of(const ConvolutionShape &shape) { return taps_of(shape) * tiles_of(shape.lane_channels()); }
+
+// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way.
+constexpr int64_t registers_in_flight = 90;
+constexpr int64_t most_strip_rows = 32;
+
+// Rows of the padded image that a block of the result reads, and places in each as they are stored.
+int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) {
+    return shape.rows_on_lanes() ? plan.stored_rows : (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
 }
 int64_t image_columns(const ConvolutionShape &shape) {
-    return std::max((shape.columns() - 1) * shape.stride_x + shape.dilation_x * (shape.kernel_x - 1) + 1, shape.width + shape.padding_x);
+    const int64_t places = shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes;
+    return (places - 1 + shape.padding_x) / shape.stride_x + (shape.dilation_x * (shape.kernel_x - 1) + shape.stride_x - 1) / shape.stride_x + 5;
 }
-int64_t taps_of(const ConvolutionShape &shape) { return shape.kernel_x * (shape.rows_on_lanes() ? 1 : shape.kernel_y); }
 
-// Rows that the turned image takes, which may lie in one pad, and those of all buffers.
-int64_t turned_rows(const ConvolutionShape &shape, int64_t rows) { return image_rows(shape, rows) * image_columns(shape) * tiles_of(shape.lane_channels()); }
-int64_t pad_rows(const ConvolutionShape &shape, int64_t rows) {
-    const int64_t channel_tiles = tiles_of(shape.lane_channels()), taps = taps_of(shape), pixels = tiles_of(rows * shape.columns()) * lanes;
-    return turned_rows(shape, rows) + lanes * image_rows(shape, rows) * tiles_of(shape.width) * channel_tiles + lanes * lanes * tiles_of(taps) * channel_tiles +
-           lanes * taps * channel_tiles + 3 * pixels + 2 * lanes;
+// Rows that all buffers take.
+int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    const ConvolutionPlan plan(shape, point);
+    const int64_t channel_tiles = tiles_of(shape.lane_channels()), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * k_tiles_of(shape);
+    int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles + lanes * rows * tiles_of(shape.width) * channel_tiles;
+    all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(taps_of(shape)) * channel_tiles;
+    return all + (point["sums_in_registers"] ? 3 : 4) * pixels + 2 * lanes + machine.pad.count;
 }
 
 class ConvolutionWorkload : public PipelineWorkload {
@@ -48,37 +56,69 @@ public:
     }
 
     Space space(const Machine &machine) const override {
-        const int64_t round = machine.pad.count;
-        std::vector<int64_t> rows, row_unrolls = {1}, weight_unrolls;
+        const int64_t round = machine.pad.count, columns = shape_.columns();
+        std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
         for (int64_t block = 1; block <= shape_.rows(); block++)
             if (shape_.rows() % block == 0) rows.push_back(block);
-        for (int64_t unroll = 2; unroll <= lanes; unroll++)
-            if (shape_.columns() % unroll == 0 && (unroll % round == 0 || unroll == shape_.columns())) row_unrolls.push_back(unroll);
-        for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
+        for (int64_t part = 1; part <= columns; part++)
+            if (columns % part == 0) strip_columns.push_back(part);
+        for (int64_t block = 1; block <= std::min<int64_t>(shape_.rows(), most_strip_rows); block++) strip_rows.push_back(block);
+        for (int64_t unroll = 1; unroll <= columns; unroll++)
+            if (unroll == 1 || keeps_pads(unroll, machine)) row_unrolls.push_back(unroll);
+        // As places are turned, columns of the result go round the pads.
+        for (int64_t unroll = least_weight_unroll(machine); unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
         Space space;
-        space.parameter("rows", "rows of the result in a block", rows)
-            .parameter("row_unroll", "columns of the result in straight-line code", row_unrolls)
+        space.parameter("rows", "rows of the result for which the image is turned at once", rows)
+            .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
+            .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
+            .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+            .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
             .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-        space.constraint("pads", {"rows"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.", [shape = shape_, machine](const Point &point) {
-            const int64_t all = machine.pad.count * machine.pad_rows();
-            return pad_rows(shape, point["rows"]) <= all * 7 / 8 && turned_rows(shape, point["rows"]) <= machine.pad_rows() * 7 / 8;
-        });
+        space.constraint("strips", {"strip_rows", "strip_columns"}, "A strip is a part of a row or whole rows.",
+                         [columns](const Point &point) { return point["strip_columns"] == columns || point["strip_rows"] == 1; });
+        space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
+        space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
+                         [limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
+                             return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
+                         });
+        space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
+                         "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
+                             return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
+                         });
+        space.constraint("pads", {"rows", "strip_rows", "strip_columns", "sums_in_registers"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+                         [shape = shape_, machine](const Point &point) {
+                             if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
+                             return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
+                         });
         return space;
     }
-    Point naive_point(const Machine &machine) const override { return {{"rows", 1}, {"row_unroll", 1}, {"weight_unroll", machine.pad.count}}; }
+    Point naive_point(const Machine &machine) const override {
+        int64_t unroll = 1;
+        while (!keeps_pads(unroll, machine)) unroll++;
+        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
+    }
     KernelDefinition build(const Machine &machine, const Point &point) const override { return convolution(shape_, machine, point); }
 
-    double draft(const Machine &, const Point &point) const override {
-        // A row of the product in the latency of the array and its accesses, shared by those in straight-line code.
-        constexpr double latency = 80, pace = 4.6, turn_row = 12, weights = 130;
-        const auto rows = static_cast<double>(point["rows"]), blocks = static_cast<double>(shape_.rows()) / rows;
-        const double row = std::max(latency / static_cast<double>(point["row_unroll"]), pace), load = weights + 40 * lanes / static_cast<double>(point["weight_unroll"]);
-        const auto channel_tiles = static_cast<double>(tiles_of(shape_.lane_channels())), out_tiles = static_cast<double>(tiles_of(shape_.out)), taps = static_cast<double>(taps_of(shape_));
-        const auto problems = static_cast<double>(shape_.images * shape_.groups);
-        const double image = static_cast<double>(image_rows(shape_, point["rows"])) * channel_tiles * (static_cast<double>(shape_.width) * turn_row + load);
-        const double kernel = out_tiles * lanes * channel_tiles * (load + taps * turn_row);
-        const double product = out_tiles * channel_tiles * taps * (rows * static_cast<double>(shape_.columns()) * row + load);
-        return 4000 + problems * blocks * (image + kernel + product);
+    double draft(const Machine &machine, const Point &point) const override {
+        // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
+        // its accesses is shared by the rows in straight-line code.
+        constexpr double latency = 80, pace = 4.6, switch_cost = 103, adder_overhead = 12, turn_row = 4.6, strip_overhead = 250;
+        const ConvolutionPlan plan(shape_, point);
+        const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(k_tiles_of(shape_));
+        const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
+        double visit;
+        if (point["sums_in_registers"]) visit = std::max(strip * (machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii)) + adder_overhead, strip + switch_cost) + load - 40;
+        else visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
+        const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+        double strip_cost = k_tiles * visit + strip + strip_overhead;
+        // Code that does not fit the cache.
+        if (machine.timed() && point["sums_in_registers"]) strip_cost += std::max(0.0, strip + switch_cost - capacity) * k_tiles * 11;
+        const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
+        const double turn = lanes * turn_row + switch_cost + load;
+        const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * tiles_of(shape_.lane_channels())) * turn;
+        const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(tiles_of(shape_.lane_channels())) * (turn + static_cast<double>(taps_of(shape_)) * turn_row);
+        const double results = static_cast<double>(tiles_of(plan.pixels)) * turn;
+        return 4000 + problems * (image + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results));
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -128,20 +168,30 @@ protected:
     }
 
 private:
-    // In the machine's order: 32 channels, the columns of the kernel, its rows, blocks of channels.
+    int64_t least_weight_unroll(const Machine &machine) const {
+        int64_t unroll = machine.pad.count;
+        while (unroll < lanes && unroll % (machine.pad.count * shape_.stride_x) != 0) unroll *= 2;
+        return unroll;
+    }
+    // Do so many columns in straight-line code go round the pads, so that the pad of each is known?
+    bool keeps_pads(int64_t unroll, const Machine &machine) const {
+        return shape_.columns() % unroll == 0 && (unroll == shape_.columns() || unroll % machine.pad.count == 0);
+    }
+    // In the machine's order: 32 channels, blocks of channels, the columns of the kernel, its rows.
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         const bool folded = s.rows_on_lanes();
         double sum = 0, peak = 0;
-        for (int64_t first = 0; first < s.lane_channels(); first += lanes)
-            for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
-                for (int64_t v = 0; v < s.kernel_x; v++) {
+        for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
+            for (int64_t v = 0; v < s.kernel_x; v++)
+                for (int64_t first = 0; first < s.lane_channels(); first += lanes) {
                     double dot = 0;
                     for (int64_t l = first; l < std::min(first + lanes, s.lane_channels()); l++) {
                         const int64_t channel = folded ? l / s.kernel_y : l, tap = folded ? l % s.kernel_y : u;
                         const int64_t row = y * s.stride_y + tap * s.dilation_y - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
                         if (row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
-                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[(channel * s.kernel_y + tap) * s.kernel_x + v]);
+                        const int64_t weight = s.packed ? folded ? (v * s.in + channel) * s.kernel_y + tap : (tap * s.kernel_x + v) * s.in + channel : (channel * s.kernel_y + tap) * s.kernel_x + v;
+                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[weight]);
                     }
                     sum += dot;
                     peak = std::max({peak, std::abs(dot), std::abs(sum)});
@@ -170,6 +220,8 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         if (!condition) throw Error(op + ": " + message);
     };
     Shape x = request.shape("input"), f = request.shape("weight");
+    const std::string layout = request.word("weight_layout");
+    demand(layout == "oihw" || layout == "packed", fmt::format("weight_layout must be oihw or packed, not '{}'", layout));
     const bool line = op == "conv1d" || (op != "conv2d" && f.size() == 3);
     const size_t rank = line ? 3 : 4;
     demand(f.size() == rank, fmt::format("the weight must have {} dimensions, not {}", rank, f.size()));
@@ -181,6 +233,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     }
     if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
     ConvolutionShape shape;
+    shape.packed = layout == "packed";
     const auto stride = pair_of(request, "stride", line, 1), dilation = pair_of(request, "dilation", line, 1);
     std::array<int64_t, 2> padding{0, 0};
     shape.stride_y = stride[0], shape.stride_x = stride[1], shape.dilation_y = dilation[0], shape.dilation_x = dilation[1];
@@ -231,7 +284,8 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side", zero}, {"dilation", "steps between the elements of the kernel", one},
-                      {"groups", "groups of channels that do not mix", 1}};
+                      {"groups", "groups of channels that do not mix", 1},
+                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as ohwi, or as owih where input channels x height is at most 32", "oihw"}};
     row.make = make;
     std::vector<OperatorDeclaration> rows(4, row);
     rows[0].name = "conv2d";
