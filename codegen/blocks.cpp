@@ -1,3 +1,4 @@
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -46,44 +47,63 @@ private:
         }
     }
 
-    // Constants are made once, at the start. Plus and minus one serve packing: delays, and the -0 of deferred sums.
-    void load_constants() {
-        std::set<Reg> used = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
-        for (const Block &block : blocks_) {
-            for (const Op &op : block.ops)
-                for (Reg r : reads_of(op)) used.insert(r);
-            for (Reg r : {block.end.index, block.end.limit})
-                if (r.defined()) used.insert(r);
-        }
-        std::vector<Op> ops;
-        for (Reg r : used) {
-            const RegInfo &reg = kernel_.registers[r.id];
-            if (!reg.constant || r.id <= all_lanes.id) continue;
-            const int32_t value = *reg.constant;
-            Op op;
-            op.opcode = Opcode::addi_s;
-            op.dst = r;
-            op.src = {zero_scalar};
-            op.imm = value;
-            if (value < -2048 || value > 2047) {
-                op.opcode = Opcode::lui_s;
-                op.src = {};
-                op.imm = value >> 7;
-                const int32_t low = value & 127;
-                if (low != 0) {
-                    op.dst = kernel_.scalar("upper");
-                    ops.push_back(op);
-                    Op add;
-                    add.opcode = Opcode::addi_s;
-                    add.dst = r;
-                    add.src = {op.dst};
-                    add.imm = low;
-                    op = add;
-                }
+    // The operations that make a constant.
+    void make_constant(Reg r, std::vector<Op> &ops) {
+        const int32_t value = *kernel_.registers[r.id].constant;
+        Op op;
+        op.opcode = Opcode::addi_s;
+        op.dst = r;
+        op.src = {zero_scalar};
+        op.imm = value;
+        if (value < -2048 || value > 2047) {
+            op.opcode = Opcode::lui_s;
+            op.src = {};
+            op.imm = value >> 7;
+            const int32_t low = value & 127;
+            if (low != 0) {
+                op.dst = kernel_.scalar("upper");
+                ops.push_back(op);
+                Op add;
+                add.opcode = Opcode::addi_s;
+                add.dst = r;
+                add.src = {op.dst};
+                add.imm = low;
+                op = add;
             }
-            ops.push_back(op);
         }
-        blocks_[0].ops.insert(blocks_[0].ops.begin(), ops.begin(), ops.end());
+        ops.push_back(op);
+    }
+
+    bool is_constant(Reg r) const { return r.id > all_lanes.id && kernel_.registers[r.id].constant.has_value(); }
+
+    // Constants are made once, at the start; where they are so many that they would fill the registers, those of single blocks
+    // where these are entered. Plus and minus one serve packing: delays, and the -0 of deferred sums.
+    void load_constants() {
+        constexpr size_t most = 144;
+        std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
+        for (const Block &block : blocks_)
+            for (Reg r : {block.end.index, block.end.limit})
+                if (r.defined() && is_constant(r)) everywhere.insert(r);
+        std::map<Reg, std::set<size_t>> users;
+        for (size_t b = 0; b < blocks_.size(); b++)
+            for (const Op &op : blocks_[b].ops)
+                for (Reg r : reads_of(op))
+                    if (is_constant(r) && !everywhere.count(r)) users[r].insert(b);
+        const bool many = users.size() + everywhere.size() > most;
+        std::vector<std::vector<Op>> entered(blocks_.size());
+        for (const auto &[r, blocks] : users) {
+            if (!many || blocks.size() > 1) {
+                everywhere.insert(r);
+                continue;
+            }
+            const size_t b = *blocks.begin();
+            const Terminator &end = blocks_[b].end;
+            const bool loop = end.kind == Terminator::Loop && end.target == static_cast<int>(b);
+            if (b == 0 || (loop && blocks_[b - 1].end.kind != Terminator::Next)) everywhere.insert(r);
+            else make_constant(r, entered[loop ? b - 1 : b]);
+        }
+        for (Reg r : everywhere) make_constant(r, entered[0]);
+        for (size_t b = 0; b < blocks_.size(); b++) blocks_[b].ops.insert(blocks_[b].ops.begin(), entered[b].begin(), entered[b].end());
     }
 
     // Reads the base register of every transfer that may still be under way at the end.

@@ -27,9 +27,9 @@ struct Dot {
 class ConvolutionPipeline {
 public:
     ConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), channels_(static_cast<int>(shape.lane_channels())),
-          channel_tiles_(tiles_of(channels_)), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
-          taps_(taps_x_ * taps_y_), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
+        : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), in_(static_cast<int>(shape.in)), lane_rows_(static_cast<int>(shape.lane_rows())),
+          channel_tiles_(static_cast<int>(shape.channel_tiles())), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
+          taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
           width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
           step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), row_unroll_(static_cast<int>(point["row_unroll"])),
           weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0) {}
@@ -51,15 +51,20 @@ private:
     // kernel that reads it, where that column's row of the result is. Rows are those of the padded image, or of the result where
     // the kernel's rows are on lanes.
     void define_image() {
-        const Expr channel = cb * lanes + l;
-        const int in = static_cast<int>(shape_.in), kernel_y = static_cast<int>(shape_.kernel_y), height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
-        const Expr first = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y);
-        const Expr row = folded_ ? first + y * static_cast<int>(shape_.stride_y) + channel % kernel_y * static_cast<int>(shape_.dilation_y) : first + y;
-        const Expr own = folded_ ? channel / kernel_y : channel, at = xb * lanes + k;
-        const Expr inside = at < width_ && channel < channels_ && row >= 0 && row < height;
+        const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
+        const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
+        Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
+        if (missing_rows()) inside = inside && y < raw_rows();
         raw(k, l, y, xb, cb, yb, g, b) = bf16(0.0f);
-        raw(k, l, y, xb, cb, yb, g, b) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in + min(own, in - 1)), undef<BFloat>());
-        turn(turned, raw(k, w, y, xb, cb, yb, g, b), xb, {y, cb, yb, g, b});
+        raw(k, l, y, xb, cb, yb, g, b) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+        if (folded_) {
+            const Expr tap = channel_tiles_ == 1 ? Expr(w % lane_rows_) : cb * lane_rows_ + w % lane_rows_;
+            Expr from_row = y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
+            if (missing_rows()) from_row = select(tap < static_cast<int>(shape_.kernel_y), from_row, raw_rows());
+            turn(turned, raw(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0, yb, g, b), xb, {y, cb, yb, g, b});
+        } else {
+            turn(turned, raw(k, w, y, xb, cb, yb, g, b), xb, {y, cb, yb, g, b});
+        }
 
         image(l, px, z, yb, g, b) = undef<BFloat>();
         for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
@@ -76,29 +81,41 @@ private:
         if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
         return all;
     }
-    int image_rows() const { return folded_ ? plan_.stored_rows : (plan_.stored_rows - 1) * step_y_ + static_cast<int>(shape_.dilation_y) * (taps_y_ - 1) + 1; }
+    int image_rows() const { return folded_ ? plan_.stored_rows : raw_rows(); }
+    // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
+    bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y); }
+    int raw_rows() const {
+        return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
+    }
     int image_z() const { return image_rows() * tap_tiles_; }
 
     // The kernel: a row of 32 channels for each output channel and k tile.
     void define_kernel() {
         if (shape_.packed) {
-            // Whole tiles follow each other in memory as in the pads, and so do taps of one tile.
-            const bool follow = channels_ % lanes == 0 || channel_tiles_ == 1;
-            const Expr first = channels_ % lanes == 0 ? t * lanes : follow ? t * channels_ : t / channel_tiles_ * channels_;
-            if (channels_ % lanes == 0) {
-                filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(first + k, g * out_ + o)) : select(o < out_, f(first + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+            // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
+            if (!folded_ && in_ % lanes == 0) {
+                filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + o)) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
                 return;
             }
-            const Expr channel = follow ? Expr(k) : t % channel_tiles_ * lanes + k;
+            const bool follow = folded_ || channel_tiles_ == 1;
+            const int width = folded_ ? in_ * lane_rows_ : in_;
+            const Expr channel = follow ? Expr(k) : t % channel_tiles_ * lanes + k, first = follow ? t * width : t / channel_tiles_ * width;
             filter(k, o, t, g) = bf16(0.0f);
-            filter(k, o, t, g) = select(channel < channels_ && o < out_, f(first + min(channel, channels_ - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+            filter(k, o, t, g) = select(channel < width && o < out_, f(first + min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
             return;
         }
         // Taps and channels follow each other in memory as the columns and rows of a matrix for each output channel.
-        const Expr channel = cb * lanes + l, tap = tb * lanes + k;
-        const Expr inside = tap < taps_ && channel < channels_ && o < out_;
+        const int width = folded_ ? in_ * static_cast<int>(shape_.kernel_y) : in_;
+        Expr channel = cb * lanes + l, inside = channel < width;
+        if (folded_ && channel_tiles_ > 1) {
+            const Expr tap = cb * lane_rows_ + l % lane_rows_;
+            channel = l / lane_rows_ * static_cast<int>(shape_.kernel_y) + tap;
+            inside = l < in_ * lane_rows_ && tap < static_cast<int>(shape_.kernel_y);
+        }
+        const Expr tap = tb * lanes + k;
+        inside = inside && tap < taps_ && o < out_;
         raw_kernel(k, l, o, tb, cb, g) = bf16(0.0f);
-        raw_kernel(k, l, o, tb, cb, g) = select(inside, f(min(tap, taps_ - 1), min(channel, channels_ - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+        raw_kernel(k, l, o, tb, cb, g) = select(inside, f(min(tap, taps_ - 1), min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
         turn(turned_kernel, raw_kernel(k, w, o, tb, cb, g), tb, {o, cb, g});
         filter(k, o, t, g) = undef<BFloat>();
         filter(k, o, tap_of.x * channel_tiles_ + tap_of.y, g) = bf16(turned_kernel.part(k, tap_of.x, o, tap_of.y, g));
@@ -182,7 +199,8 @@ private:
     }
 
     void schedule_image() {
-        raw.compute_at(out, yb).vectorize(k, lanes).bound_extent(l, lanes);
+        raw.compute_at(out, yb).vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes);
+        if (folded_) raw.align_storage(l, static_cast<int>(machine_.pad.count));
         image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
         const int pads = static_cast<int>(machine_.pad.count);
         image.align_storage(px, pads);
@@ -191,6 +209,7 @@ private:
         RVar outer("io"), unrolled("i_unroll");
         Stage turning = image.update(update);
         turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
+        if (missing_rows()) turning.unroll(from[3]);
         schedule_dot(turned, image, from[2], unrolled, l);
         in_pads({raw, image});
     }
@@ -259,15 +278,15 @@ private:
     // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.
     std::vector<int64_t> f_extents() const {
         const int64_t out = shape_.out * shape_.groups;
-        if (shape_.packed) return {shape_.in * shape_.kernel_y * shape_.kernel_x, out};
-        return {taps_, channels_, out};
+        if (shape_.packed) return {folded_ ? taps_ * channel_tiles_ * in_ * lane_rows_ : taps_ * in_, out};
+        return {taps_, folded_ ? in_ * shape_.kernel_y : in_, out};
     }
 
     const ConvolutionShape &shape_;
     const Machine &machine_;
     const bool folded_;   // the kernel's rows are on lanes
     const ConvolutionPlan plan_;
-    const int channels_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, row_unroll_, weight_unroll_;
+    const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, row_unroll_, weight_unroll_;
     const bool in_registers_;
 
     ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());

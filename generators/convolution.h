@@ -16,22 +16,30 @@ struct ConvolutionShape {
     int64_t images = 1, groups = 1, in = 0, out = 0, height = 1, width = 1, kernel_y = 1, kernel_x = 1;
     int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1;
     bool bias = false;
-    // F is [groups * out][kernel_y][kernel_x][in], or [groups * out][kernel_x][in][kernel_y] where rows are on lanes.
+    // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][kernel_x][channel_tiles()][in][lane_rows()], zero
+    // where the kernel has no row.
     bool packed = false;
 
     int64_t rows() const { return (height + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
     int64_t columns() const { return (width + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
-    // The lanes of a product: 32 channels, or where there are few, the channels of all rows of the kernel together.
-    bool rows_on_lanes() const { return kernel_y > 1 && in * kernel_y <= 32; }
-    int64_t lane_channels() const { return rows_on_lanes() ? in * kernel_y : in; }
+    // The lanes of a product: 32 channels, or where there are few, those of several rows of the kernel: how many.
+    int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
+    bool rows_on_lanes() const { return lane_rows() > 1; }
+    // Blocks of lanes in which the channels come for each element of the kernel, or for each of its columns.
+    int64_t channel_tiles() const { return rows_on_lanes() ? (kernel_y + lane_rows() - 1) / lane_rows() : (in + 31) / 32; }
+    int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
+    int64_t k_tiles() const { return taps() * channel_tiles(); }
     // Extents, innermost first.
     std::vector<int64_t> x_extents() const { return {width, height, in * groups * images}; }
     std::vector<int64_t> f_extents() const {
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
-        return rows_on_lanes() ? std::vector{kernel_y, in, kernel_x, out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
+        return rows_on_lanes() ? std::vector{lane_rows(), in, channel_tiles(), kernel_x, out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }
     std::vector<int64_t> bias_extents() const { return {out * groups}; }
     std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
+
+private:
+    int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };
 
 // The blocks that a point cuts the result into.

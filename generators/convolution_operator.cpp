@@ -16,10 +16,7 @@ namespace atalla {
 namespace {
 
 constexpr int64_t lanes = 32;
-int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
-
-int64_t taps_of(const ConvolutionShape &shape) { return shape.kernel_x * (shape.rows_on_lanes() ? 1 : shape.kernel_y); }
-int64_t k_tiles_of(const ConvolutionShape &shape) { return taps_of(shape) * tiles_of(shape.lane_channels()); }
+int64_t tiles_of(int64_t n, int64_t tile = lanes) { return (n + tile - 1) / tile; }
 
 // Vector registers that a strip with its sums in registers leaves for weights, places and results on their way.
 constexpr int64_t registers_in_flight = 90;
@@ -37,9 +34,11 @@ int64_t image_columns(const ConvolutionShape &shape) {
 // Rows that all buffers take.
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     const ConvolutionPlan plan(shape, point);
-    const int64_t channel_tiles = tiles_of(shape.lane_channels()), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * k_tiles_of(shape);
-    int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles + lanes * rows * tiles_of(shape.width) * channel_tiles;
-    all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(taps_of(shape)) * channel_tiles;
+    const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
+    const int64_t raw = (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 2;
+    int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
+    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? tiles_of(shape.in, machine.pad.count) * machine.pad.count : lanes * channel_tiles);
+    all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
     return all + (point["sums_in_registers"] ? 3 : 4) * pixels + 2 * lanes + machine.pad.count;
 }
 
@@ -56,7 +55,7 @@ public:
     }
 
     Space space(const Machine &machine) const override {
-        const int64_t round = machine.pad.count, columns = shape_.columns();
+        const int64_t columns = shape_.columns();
         std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
         for (int64_t block = 1; block <= shape_.rows(); block++)
             if (shape_.rows() % block == 0) rows.push_back(block);
@@ -104,7 +103,7 @@ public:
         // its accesses is shared by the rows in straight-line code.
         constexpr double latency = 80, pace = 4.6, switch_cost = 103, adder_overhead = 12, turn_row = 4.6, strip_overhead = 250;
         const ConvolutionPlan plan(shape_, point);
-        const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(k_tiles_of(shape_));
+        const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
         double visit;
         if (point["sums_in_registers"]) visit = std::max(strip * (machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii)) + adder_overhead, strip + switch_cost) + load - 40;
@@ -115,8 +114,8 @@ public:
         if (machine.timed() && point["sums_in_registers"]) strip_cost += std::max(0.0, strip + switch_cost - capacity) * k_tiles * 11;
         const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
         const double turn = lanes * turn_row + switch_cost + load;
-        const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * tiles_of(shape_.lane_channels())) * turn;
-        const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(tiles_of(shape_.lane_channels())) * (turn + static_cast<double>(taps_of(shape_)) * turn_row);
+        const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
+        const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(shape_.channel_tiles()) * (turn + static_cast<double>(shape_.taps()) * turn_row);
         const double results = static_cast<double>(tiles_of(plan.pixels)) * turn;
         return 4000 + problems * (image + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results));
     }
@@ -126,14 +125,14 @@ public:
         const ConvolutionShape &s = shape_;
         for (int64_t plane = 0; plane < s.images * s.groups * s.out; plane++) {
             const int64_t image = plane / (s.groups * s.out), channel = plane % (s.groups * s.out), group = channel / s.out;
-            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data() + channel * s.in * s.kernel_y * s.kernel_x;
+            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data() + channel * (inputs_[1].elements() / (s.groups * s.out));
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
             for (int64_t y = 0; y < s.rows(); y++)
                 for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
         }
         return {result};
     }
-    double tolerance_ulps() const override { return static_cast<double>(taps_of(shape_) * tiles_of(shape_.lane_channels())) + 2; }
+    double tolerance_ulps() const override { return static_cast<double>(shape_.k_tiles()) + 2; }
 
 protected:
     KernelWork work(const Machine &machine) const override {
@@ -184,14 +183,14 @@ private:
         double sum = 0, peak = 0;
         for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
             for (int64_t v = 0; v < s.kernel_x; v++)
-                for (int64_t first = 0; first < s.lane_channels(); first += lanes) {
+                for (int64_t tile = 0; tile < s.channel_tiles(); tile++) {
                     double dot = 0;
-                    for (int64_t l = first; l < std::min(first + lanes, s.lane_channels()); l++) {
-                        const int64_t channel = folded ? l / s.kernel_y : l, tap = folded ? l % s.kernel_y : u;
+                    for (int64_t l = 0; l < lanes; l++) {
+                        const int64_t channel = folded ? l / s.lane_rows() : tile * lanes + l, tap = folded ? tile * s.lane_rows() + l % s.lane_rows() : u;
                         const int64_t row = y * s.stride_y + tap * s.dilation_y - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
-                        if (row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
-                        const int64_t weight = s.packed ? folded ? (v * s.in + channel) * s.kernel_y + tap : (tap * s.kernel_x + v) * s.in + channel : (channel * s.kernel_y + tap) * s.kernel_x + v;
-                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[weight]);
+                        if (channel >= s.in || tap >= s.kernel_y || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                        const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * s.lane_rows() + l % s.lane_rows() : (tap * s.kernel_x + v) * s.in + channel;
+                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[s.packed ? packed : (channel * s.kernel_y + tap) * s.kernel_x + v]);
                     }
                     sum += dot;
                     peak = std::max({peak, std::abs(dot), std::abs(sum)});
@@ -285,7 +284,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
-                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as ohwi, or as owih where input channels x height is at most 32", "oihw"}};
+                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as ohwi; with at most 16 input channels see docs", "oihw"}};
     row.make = make;
     std::vector<OperatorDeclaration> rows(4, row);
     rows[0].name = "conv2d";

@@ -27,6 +27,7 @@ TEST(Convolution, RandomShapesAndSchedules) {
         const int64_t kernel_y = line ? 1 : between(random, 1, 4), kernel_x = between(random, 1, 4), dilation = between(random, 1, 2), stride = between(random, 1, 3), padding = between(random, 0, 2);
         const int64_t height = line ? 1 : dilation * (kernel_y - 1) + 1 + between(random, 0, 6), width = dilation * (kernel_x - 1) + 1 + between(random, 0, line ? 40 : 8);
         WorkloadArguments arguments = {{"groups", fmt::format("{}", groups)}, {"stride", fmt::format("{}", stride)}, {"padding", fmt::format("{}", padding)}, {"dilation", fmt::format("{}", dilation)}};
+        if (i % 3 != 0) arguments["weight_layout"] = "packed";
         const int64_t images = between(random, 1, 2);
         const std::string bias = i % 2 == 0 ? fmt::format(",{}", groups * out) : "";
         if (line) arguments["shape"] = fmt::format("{}x{}x{},{}x{}x{}{}", images, groups * in, width, groups * out, in, kernel_x, bias);
