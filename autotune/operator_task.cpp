@@ -33,6 +33,31 @@ Trial trial_of(const Point &point, const Evaluation &evaluation) {
     return trial;
 }
 
+std::function<double(const Point &)> analytic_draft(std::shared_ptr<const Workload> workload, const Machine &machine) {
+    return [workload = std::move(workload), machine](const Point &point) { return workload->draft(machine, point); };
+}
+
+std::function<double(const Point &)> shipped_draft(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine) {
+    Features features = task_features(workload->text(), machine, workload->bound(machine).cycles);
+    return corrected_draft(shipped_corrections(), op.name(), std::move(features), analytic_draft(std::move(workload), machine));
+}
+
+MeasuredTask measured_task(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database) {
+    MeasuredTask task{task_features(workload->text(), machine, workload->bound(machine).cycles), {}};
+    const Space space = workload->space(machine);
+    for (const StoredTrial &stored : database.trials_of({op.name(), workload->text(), machine.fingerprint(), compiler_fingerprint()})) {
+        const Trial &trial = stored.trial;
+        const bool given_up = trial.status == Trial::TimedOut && trial.cycles > 0;
+        if ((trial.status != Trial::Ok && !given_up) || stored.verification == Verification::Differs || !violation(space, trial.point).empty()) {
+            continue;
+        }
+        if (const double drafted = workload->draft(machine, trial.point); drafted > 0) {
+            task.points.push_back({trial.point, drafted, trial.cycles, given_up});
+        }
+    }
+    return task;
+}
+
 TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> evaluator) {
     const Workload &workload = evaluator->workload();
     const Machine &machine = evaluator->machine();
@@ -44,7 +69,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.compiler_fingerprint = compiler_fingerprint();
     task.space = workload.space(machine);
     task.bound_cycles = workload.bound(machine).cycles;
-    task.draft = [evaluator](const Point &point) { return evaluator->workload().draft(evaluator->machine(), point); };
+    task.draft = shipped_draft(op, std::shared_ptr<const Workload>(evaluator, &workload), machine);
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };

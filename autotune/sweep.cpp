@@ -97,7 +97,7 @@ TuningCache recorded_sweep(const Database &database, const TuningTask &task) {
     return sweep;
 }
 
-TuningTask sweep_task(const TuningCache &sweep) {
+TuningTask sweep_task(const TuningCache &sweep, const Corrections &corrections) {
     const std::shared_ptr<const Records> records = records_of(sweep);
     TuningTask task;
     task.op = sweep.key.op;
@@ -113,10 +113,14 @@ TuningTask sweep_task(const TuningCache &sweep) {
     }
     task.space.constraint("recorded", names, "Only recorded points can be replayed.",
                           [records](const Point &point) { return records->contains(point); });
-    task.draft = [records](const Point &point) {
+    const auto drafted = [records](const Point &point) {
         const auto found = records->find(point);
         return found == records->end() ? 0 : found->second.predicted;
     };
+    task.draft = drafted;
+    if (corrections.contains(task.op)) {
+        task.draft = corrected_draft(corrections, task.op, task_features(task.workload, find_machine(sweep.machine_name), sweep.bound_cycles), drafted);
+    }
     task.evaluate = [records](const Point &point, int64_t limit) {
         Trial trial = records->at(point).trial;
         if (trial.status == Trial::Ok && limit > 0 && trial.cycles > limit) {
@@ -147,11 +151,11 @@ std::vector<double> random_baseline(const TuningCache &sweep, int64_t trials) {
     return expected;
 }
 
-SearchScore score_search(const TuningCache &sweep, TuneOptions options, int64_t trials) {
+SearchScore score_search(const TuningCache &sweep, TuneOptions options, int64_t trials, const Corrections &corrections) {
     options.max_trials = trials;
     options.progress = ProgressMode::Quiet;
     options.handle_signals = false;
-    const TuningTask task = sweep_task(sweep);
+    const TuningTask task = sweep_task(sweep, corrections);
     TuningSession session(task, nullptr, options);
     while (session.step()) {
     }

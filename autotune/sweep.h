@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "autotune/correction.h"
 #include "autotune/task.h"
 #include "autotune/tuner.h"
 #include "db/kernel_tuner.h"
@@ -18,9 +19,9 @@ void write_sweep(const TuningCache &sweep, const std::filesystem::path &file);
 // What the database has recorded of a task, with the parameters of its space and the predictions of its draft.
 TuningCache recorded_sweep(const Database &database, const TuningTask &task);
 
-// The task whose space is exactly the recorded points, with what was predicted and measured for them. Its fingerprints are
-// marked, so that tuning it with a database never mixes with real trials.
-TuningTask sweep_task(const TuningCache &sweep);
+// The task whose space is exactly the recorded points, with what was predicted and measured for them, the former corrected.
+// Its fingerprints are marked, so that tuning it with a database never mixes with real trials.
+TuningTask sweep_task(const TuningCache &sweep, const Corrections &corrections = {});
 
 // How one run of a strategy went.
 struct SearchScore {
@@ -33,7 +34,7 @@ struct SearchScore {
 };
 
 // Runs the strategy of `options` for `trials` trials of a sweep.
-SearchScore score_search(const TuningCache &sweep, TuneOptions options, int64_t trials);
+SearchScore score_search(const TuningCache &sweep, TuneOptions options, int64_t trials, const Corrections &corrections = {});
 
 // Expected least cycles of a random sample without repetition of 1, 2, ... `trials` points. Trials that are not Ok count as
 // the slowest that is.

@@ -28,7 +28,7 @@ std::vector<TuningCache> sweeps() {
     return all;
 }
 
-void search(benchmark::State &state, Strategy strategy, const std::vector<TuningCache> &all) {
+void search(benchmark::State &state, Strategy strategy, bool corrected, const std::vector<TuningCache> &all) {
     for (auto _ : state) {
         std::vector<double> scores, excesses;
         for (const TuningCache &sweep : all) {
@@ -36,7 +36,7 @@ void search(benchmark::State &state, Strategy strategy, const std::vector<Tuning
                 TuneOptions options;
                 options.strategy = strategy;
                 options.seed = seed;
-                const SearchScore one = score_search(sweep, options, trials);
+                const SearchScore one = score_search(sweep, options, trials, corrected ? shipped_corrections() : Corrections());
                 scores.push_back(one.score);
                 excesses.push_back(100 * one.excess);
             }
@@ -68,10 +68,17 @@ int main(int argc, char **argv) {
     }
     const std::vector<atalla::TuningCache> all = atalla::sweeps();
     using atalla::Strategy;
-    for (const Strategy strategy : {Strategy::Model, Strategy::Draft, Strategy::Random, Strategy::Climb, Strategy::Evolve}) {
-        benchmark::RegisterBenchmark((std::string("search/") + atalla::strategy_name(strategy)).c_str(), atalla::search, strategy, all)
-            ->Iterations(1)
-            ->Unit(benchmark::kMillisecond);
+    const auto add = [&](Strategy strategy, bool corrected) {
+        const std::string name = std::string("search/") + atalla::strategy_name(strategy) + (corrected ? "" : "/uncorrected");
+        benchmark::RegisterBenchmark(name.c_str(), atalla::search, strategy, corrected, all)->Iterations(1)->Unit(benchmark::kMillisecond);
+    };
+    // The others do not look at the draft.
+    for (const Strategy strategy : {Strategy::Model, Strategy::Draft}) {
+        add(strategy, true);
+        add(strategy, false);
+    }
+    for (const Strategy strategy : {Strategy::Random, Strategy::Climb, Strategy::Evolve}) {
+        add(strategy, false);
     }
     benchmark::RunSpecifiedBenchmarks();
 }

@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
     CLI::App *list_command = add_command(app, "list", "The kernels with cycles and share of the bound", options);
     CLI::App *verify_command = add_command(app, "verify", "Run the kernels: results bit for bit against the host, cycles exactly", options);
     verify_command->add_option("--sample", options.sample, "Only so many, drawn at random");
-    verify_command->add_option("--seed", options.seed, "Of the sample")->capture_default_str();
+    atalla::add_seed(*verify_command, options.seed, "Of the sample");
     CLI::App *diff_command = add_command(app, "diff", "What differs between two libraries; exit status 1 if anything does", options);
     for (CLI::App *command : {list_command, verify_command, diff_command}) command->add_option("FILE", options.file, "Library")->required();
     diff_command->add_option("OTHER", options.other, "Library to compare with")->required();

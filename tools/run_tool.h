@@ -2,10 +2,22 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <iostream>
+#include <string>
 
 namespace atalla {
+
+// --seed, a whole number; a sign would wrap around.
+inline CLI::Option *add_seed(CLI::App &app, uint64_t &seed, const std::string &help) {
+    constexpr size_t most_digits = 18;
+    return app.add_option("--seed", seed, help)->capture_default_str()->check([](const std::string &text) {
+        const bool number = !text.empty() && text.size() <= most_digits && std::all_of(text.begin(), text.end(), [](char one) { return one >= '0' && one <= '9'; });
+        return number ? std::string() : "the seed must be a whole number, 0 or more, of at most 18 digits, not '" + text + "'";
+    });
+}
 
 // Parses the command line into the options of `app`, then calls `run`. Returns the exit status: 0, or 1 after a
 // failure.

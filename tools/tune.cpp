@@ -173,7 +173,12 @@ void tune_one(const Options &options, const atalla::ListedWorkload &listed, cons
     const atalla::Tuned tuned = atalla::tune_workload(*listed.op, listed.workload, machine, database, tune_options(options));
     print(options, tuned, database.file());
     write_artifacts(options, *tuned.evaluator, tuned.result.best);
-    if (!options.sweep.empty()) atalla::write_sweep(atalla::recorded_sweep(database, atalla::tuning_task(*listed.op, tuned.evaluator)), options.sweep);
+    if (!options.sweep.empty()) {
+        // What replays correct is the draft as it is.
+        atalla::TuningTask task = atalla::tuning_task(*listed.op, tuned.evaluator);
+        task.draft = atalla::analytic_draft(listed.workload, machine);
+        atalla::write_sweep(atalla::recorded_sweep(database, task), options.sweep);
+    }
     if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
 }
 
@@ -263,7 +268,7 @@ int main(int argc, char **argv) {
     app.add_flag("--prove", options.prove, "Visit the whole space, each point for as long as the best takes: nothing in it is faster then");
     app.add_option("--effort", options.effort, "Budget by word: draft, quick, normal, thorough or exhaustive");
     app.add_option("--strategy", options.strategy, "model, draft, random, exhaustive, climb or evolve");
-    app.add_option("--seed", options.seed, "Runs with equal seeds propose equal points")->capture_default_str();
+    atalla::add_seed(app, options.seed, "Runs with equal seeds propose equal points");
     app.add_option("--point", options.point, "Measure this schedule, such as rows=64,m_outer=1,..., instead of searching");
     app.add_option("--emit", options.emit, "Write the winner with its data as a .in program");
     app.add_option("--emit-asm", options.emit_assembly, "Write the winner as commented assembly");

@@ -32,12 +32,13 @@ std::vector<Neighbour> neighbours_of(const TrialKey &key, const Database &databa
 }
 
 TransferSource source_of(const Operator &op, const TrialKey &key, const Machine &machine, const Database &database) {
-    const std::unique_ptr<Workload> workload = op.parse(key.workload);
+    const std::shared_ptr<const Workload> workload = op.parse(key.workload);
     const Space space = workload->space(machine);
+    const auto draft = shipped_draft(op, workload, machine);
     TransferSource source{key.workload, {}};
     for (const StoredTrial &stored : database.trials_of(key))
         if (stored.trial.status == Trial::Ok && stored.verification != Verification::Differs && violation(space, stored.trial.point).empty())
-            source.measured.push_back({stored.trial.point, stored.trial.cycles, workload->draft(machine, stored.trial.point)});
+            source.measured.push_back({stored.trial.point, stored.trial.cycles, draft(stored.trial.point)});
     return source;
 }
 
@@ -52,7 +53,7 @@ ZeroTrials schedule_without_trials(const Operator &op, const std::shared_ptr<con
     task.machine_fingerprint = machine.fingerprint();
     task.compiler_fingerprint = compiler_fingerprint();
     task.space = workload->space(machine);
-    task.draft = [&](const Point &point) { return workload->draft(machine, point); };
+    task.draft = shipped_draft(op, workload, machine);
     ZeroTrials zero;
     const TransferOptions options;
     std::vector<TransferSource> sources;

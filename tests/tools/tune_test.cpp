@@ -238,6 +238,7 @@ TEST_F(Tune, RefusesImpossibleNumbers) {
     for (const char *budget : {"0", "-5", "4.5", "10m", "s", "1e99s"})
         EXPECT_THAT(refusal(std::string("--budget ") + budget), HasSubstr("--budget must be a number of trials, such as 64, or of seconds, such as 10s")) << budget;
     EXPECT_THAT(refusal("--b-layout nn"), HasSubstr("b-layout"));
+    for (const char *seed : {"-1", "1.5", "x", "99999999999999999999"}) EXPECT_THAT(refusal(std::string("--seed ") + seed), HasSubstr("the seed must be a whole number, 0 or more")) << seed;
 }
 
 TEST_F(Tune, RefusesDatabasesThatItCannotUse) {
