@@ -110,7 +110,10 @@ std::string to_string(const Kernel &kernel, const LinearForm &form) {
 
 std::string to_string(const Kernel &kernel, const Op &op) {
     std::string text = std::string(info(op.opcode).mnemonic);
-    if (op.dst.defined()) text += " " + register_text(kernel, op.dst);
+    if (op.dst.defined()) {
+        text += ' ';
+        text += register_text(kernel, op.dst);
+    }
     for (Reg r : op.src)
         if (r.defined()) text += ", " + register_text(kernel, r);
     if (op.mask.defined()) text += " mask " + register_text(kernel, op.mask);

@@ -117,10 +117,10 @@ private:
 };
 
 std::string grouped(double number) {
-    std::string text = fmt::format("{:.0f}", number);
-    for (int at = static_cast<int>(text.size()) - 3; at > (text[0] == '-' ? 1 : 0); at -= 3)
-        text.insert(static_cast<size_t>(at), 1, ',');
-    return text;
+    if (number < 0) return "-" + grouped(-number);
+    if (std::round(number) < 1000) return fmt::format("{:.0f}", number);
+    const double thousands = std::floor(std::round(number) / 1000);
+    return fmt::format("{},{:03.0f}", grouped(thousands), std::round(number) - 1000 * thousands);
 }
 
 std::string duration(double seconds) {

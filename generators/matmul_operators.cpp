@@ -61,7 +61,10 @@ std::unique_ptr<Workload> product(const WorkloadRequest &request, GemmShape shap
     if (!shape.bias && !shape.addend) shape.beta = 1;
     simplify(shape);
     std::string sizes;
-    for (const WorkloadRequest::Tensor &tensor : request.tensors) sizes += (sizes.empty() ? "" : ",") + shape_text(tensor.shape);
+    for (const WorkloadRequest::Tensor &tensor : request.tensors) {
+        if (!sizes.empty()) sizes += ',';
+        sizes += shape_text(tensor.shape);
+    }
     return gemm_workload(shape, {request.text, request.title, sizes});
 }
 

@@ -9,7 +9,10 @@ namespace atalla {
 
 std::string PipelineWorkload::shape() const {
     std::string text;
-    for (const WorkloadRequest::Tensor &tensor : request_.tensors) text += (text.empty() ? "" : ",") + shape_text(tensor.shape);
+    for (const WorkloadRequest::Tensor &tensor : request_.tensors) {
+        if (!text.empty()) text += ',';
+        text += shape_text(tensor.shape);
+    }
     return text;
 }
 

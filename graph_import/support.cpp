@@ -90,9 +90,10 @@ int severity(SupportKind kind) {
 }
 
 std::string python_name(const std::string &target) {
-    std::string name = "torch.ops." + target;
-    if (const size_t colons = name.find("::"); colons != name.npos) name.replace(colons, 2, ".");
-    return target.find('.') == target.npos ? name + ".default" : name;
+    const size_t colons = target.find("::");
+    std::string name = colons == target.npos ? target : target.substr(0, colons) + '.' + target.substr(colons + 2);
+    if (target.find('.') == target.npos) name += ".default";
+    return "torch.ops." + name;
 }
 
 }  // namespace

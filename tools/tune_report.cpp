@@ -13,9 +13,7 @@ namespace atalla {
 namespace {
 
 std::string grouped(int64_t number) {
-    std::string text = std::to_string(number);
-    for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
-    return text;
+    return number < 1000 ? std::to_string(number) : fmt::format("{},{:03}", grouped(number / 1000), number % 1000);
 }
 
 double array_share(const Tuned &tuned) {
