@@ -10,7 +10,7 @@ namespace atalla {
 namespace {
 
 // The same sums with every NaN decided by rule.
-[[gnu::cold]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *sums) {
+[[gnu::cold, gnu::noinline]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *sums) {
     std::fill_n(sums, lanes, 0.0f);
     for (int k = 0; k < lanes; k++) {
         for (int column = 0; column < lanes; column++) {
@@ -20,52 +20,92 @@ namespace {
     }
 }
 
-template <class Better>
-float extremum(const float *values, uint32_t active, float identity, Better better) {
-    float best = identity;
-    for (int lane = 0; lane < lanes; lane++) {
-        const float value = bf16_round(values[lane]);
-        if ((active & lane_bit[lane]) != 0 && better(value, best)) {
-            best = value;
-        }
-    }
-    return best;
-}
-
-// All 32 sums, by vectors of `Vector` so that they stay in registers whatever the compiler's own taste. Each lane is computed by
+// Four vectors of sums at a time, each a variable of its own so that it stays in a register. Each lane is computed by
 // itself, so the width of a vector changes no bit.
 template <class Vector>
-[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *result) {
-    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
-    const Vector *depth = reinterpret_cast<const Vector *>(weights.depth);
-    Vector sum[vectors] = {};
-    for (int k = 0; k < lanes; k++, depth += vectors) {
-        for (int column = 0; column < vectors; column++) {
-            sum[column] += row[k] * depth[column];
+[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *sums) {
+    constexpr int step = lanes * sizeof(float) / sizeof(Vector);
+    for (int first = 0; first < step; first += 4) {
+        const Vector *depth = reinterpret_cast<const Vector *>(weights.depth) + first;
+        Vector sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {};
+        for (int k = 0; k < lanes; k++, depth += step) {
+            sum0 += row[k] * depth[0];
+            sum1 += row[k] * depth[1];
+            sum2 += row[k] * depth[2];
+            sum3 += row[k] * depth[3];
         }
+        auto *to = reinterpret_cast<Vector *>(sums) + first;
+        to[0] = sum0;
+        to[1] = sum1;
+        to[2] = sum2;
+        to[3] = sum3;
     }
-    std::memcpy(result, sum, sizeof sum);
+}
+
+template <class Vector>
+[[gnu::always_inline]] inline void rounded_sums(const float *row, const WeightBuffer &weights, float *results) {
+    alignas(64) float sums[lanes];
+    plain_sums<Vector>(row, weights, sums);
+    uint32_t nan = 0;
+    for (const float sum : sums) {
+        nan |= is_nan_bits(float_bits(sum)) ? 1u : 0u;
+    }
+    if (nan != 0) [[unlikely]] {
+        row_times_weights_nan(row, weights, sums);
+    }
+    round_lanes(sums);
+    // The ring starts at column 0.
+    if (weights.first == 0) {
+        std::copy_n(sums, lanes, results);
+    } else {
+        const int tail = lanes - static_cast<int>(weights.first);
+        std::copy_n(sums + weights.first, tail, results);
+        std::copy_n(sums, weights.first, results + tail);
+    }
 }
 
 using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
-void sums_by_four(const float *row, const WeightBuffer &weights, float *result) { plain_sums<Four>(row, weights, result); }
+void sums_by_four(const float *row, const WeightBuffer &weights, float *sums) { rounded_sums<Four>(row, weights, sums); }
 
 #ifdef __x86_64__
 using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
-[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *result) {
-    plain_sums<Eight>(row, weights, result);
+[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *sums) {
+    rounded_sums<Eight>(row, weights, sums);
 }
-const auto plain_sums_here = __builtin_cpu_supports("avx2") ? sums_by_eight : sums_by_four;
+const auto sums_here = __builtin_cpu_supports("avx2") ? sums_by_eight : sums_by_four;
 #else
-constexpr auto plain_sums_here = sums_by_four;
+constexpr auto sums_here = sums_by_four;
 #endif
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// The first of the best lanes.
+template <class Better>
+float extremum(const float *values, uint32_t active, float identity, Better better) {
+    float candidates[lanes];
+    for (int lane = 0; lane < lanes; lane++) {
+        const float value = bf16_round(values[lane]);
+        candidates[lane] = (active & lane_bit[lane]) != 0 && !is_nan_bits(float_bits(value)) ? value : identity;
+    }
+    float best = identity;
+    for (const float candidate : candidates) {
+        best = better(candidate, best) ? candidate : best;
+    }
+    return best;
+}
 
 }  // namespace
 
 float sum_of_lanes(const float *values, uint32_t active) {
     float sum = 0;
+    for (int lane = 0; lane < lanes; lane++) {
+        const float next = sum + bf16_round(values[lane]);
+        sum = (active & lane_bit[lane]) != 0 ? next : sum;
+    }
+    if (!is_nan_bits(float_bits(sum))) [[likely]] {
+        return sum;
+    }
+    sum = 0;
     for (int lane = 0; lane < lanes; lane++) {
         if ((active & lane_bit[lane]) != 0) {
             sum = with_nan_rules(sum, bf16_round(values[lane]), std::plus<float>());
@@ -92,20 +132,6 @@ void place_reduction(float *vd, const float *vs1, int32_t imm, float result) {
     vd[imm & 31] = result;
 }
 
-void row_times_weights(const float *row, const WeightBuffer &weights, float *sums) {
-    alignas(64) float result[lanes];
-    plain_sums_here(row, weights, result);
-    bool nan = false;
-    for (const float value : result) {
-        nan |= is_nan_bits(float_bits(value));
-    }
-    if (nan) [[unlikely]] {
-        row_times_weights_nan(row, weights, result);
-    }
-    // The ring starts at column 0.
-    const int tail = lanes - static_cast<int>(weights.first);
-    std::copy_n(result + weights.first, tail, sums);
-    std::copy_n(result, weights.first, sums + tail);
-}
+void row_times_weights(const float *row, const WeightBuffer &weights, float *sums) { sums_here(row, weights, sums); }
 
 }  // namespace atalla

@@ -21,6 +21,8 @@ constexpr std::array<uint32_t, lanes> lane_bit = [] {
     return bits;
 }();
 
+constexpr uint32_t all_lanes = 0xFFFFFFFF;
+
 // to[lane] = from[lane] where bit `lane` of the mask is set.
 inline void merge_lanes(float *to, const float *from, uint32_t mask) {
     for (int lane = 0; lane < lanes; lane++) {
@@ -61,24 +63,46 @@ float with_nan_rules(float a, float b, Operation operation) {
     return is_nan_bits(float_bits(result)) ? bits_float(default_nan) : result;
 }
 
-// results[lane] = a[lane] operation b[lane] with the rules for NaN: plain arithmetic, done again where a NaN came out.
+inline void round_lanes(float *values) {
+    for (int lane = 0; lane < lanes; lane++) {
+        values[lane] = bf16_round(values[lane]);
+    }
+}
+
+// results[lane] = a[lane] operation b[lane], lane by lane: where NaN is met.
 template <class Operation>
-void for_all_lanes(const float *a, const float *b, float *results, Operation operation) {
+[[gnu::cold, gnu::noinline]] void by_nan_rules(const float *a, const float *b, float *results, Operation operation) {
+    for (int lane = 0; lane < lanes; lane++) {
+        results[lane] = with_nan_rules(a[lane], b[lane], operation);
+    }
+}
+
+// results[lane] = a[lane] operation b[lane] with the rules for NaN: plain arithmetic, done again where a NaN came out. `results`
+// overlaps neither operand.
+template <class Operation>
+void for_all_lanes(const float *a, const float *b, float *__restrict results, Operation operation) {
     bool nan = false;
     for (int lane = 0; lane < lanes; lane++) {
         results[lane] = operation(a[lane], b[lane]);
         nan |= is_nan_bits(float_bits(results[lane]));
     }
     if (nan) [[unlikely]] {
-        for (int lane = 0; lane < lanes; lane++) {
-            results[lane] = with_nan_rules(a[lane], b[lane], operation);
-        }
+        by_nan_rules(a, b, results, operation);
     }
 }
 
-inline void round_lanes(float *values) {
+// The same, rounded to bf16.
+template <class Operation>
+void rounded_lanes(const float *a, const float *b, float *__restrict results, Operation operation) {
+    uint32_t nan = 0;
     for (int lane = 0; lane < lanes; lane++) {
-        values[lane] = bf16_round(values[lane]);
+        const float result = operation(a[lane], b[lane]);
+        nan |= is_nan_bits(float_bits(result)) ? 1u : 0u;
+        results[lane] = bf16_round(result);
+    }
+    if (nan != 0) [[unlikely]] {
+        by_nan_rules(a, b, results, operation);
+        round_lanes(results);
     }
 }
 
@@ -92,7 +116,7 @@ float maximum_of_lanes(const float *values, uint32_t active);
 // vs1. No mask has a say here.
 void place_reduction(float *vd, const float *vs1, int32_t imm, float result);
 
-// sums[j] = row . column j in float32, depth ascending from a sum of +0. Operands are bf16 values.
+// sums[j] = row . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values.
 void row_times_weights(const float *row, const WeightBuffer &weights, float *sums);
 
 }  // namespace atalla

@@ -6,6 +6,8 @@
 
 namespace atalla {
 
+void refuse(std::string rule, std::string sentence) { throw Refusal{std::move(rule), std::move(sentence)}; }
+
 void refuse_missing_packet(int64_t pc) { refuse("50", fmt::format("there is no packet at address 0x{:08X}", pc)); }
 
 void refuse_step_limit(uint64_t limit) {

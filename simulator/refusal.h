@@ -17,7 +17,7 @@ struct Refusal {
     std::string sentence;
 };
 
-[[noreturn]] inline void refuse(std::string rule, std::string sentence) { throw Refusal{std::move(rule), std::move(sentence)}; }
+[[noreturn, gnu::cold]] void refuse(std::string rule, std::string sentence);
 [[noreturn]] void refuse_missing_packet(int64_t pc);
 [[noreturn]] void refuse_step_limit(uint64_t limit);
 [[noreturn]] void refuse_cycle_limit(uint64_t limit);

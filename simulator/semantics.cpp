@@ -28,6 +28,10 @@ constexpr auto less_than = [](float a, float b) { return a < b; };
 constexpr auto equal = [](float a, float b) { return a == b; };
 constexpr auto not_equal = [](float a, float b) { return a != b; };
 
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_opcode(Opcode op) {
+    refuse("50", fmt::format("opcode 0x{:02X} cannot be executed", static_cast<unsigned>(op)));
+}
+
 template <MachineModel model>
 void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) {
     const std::plus<float> plus;
@@ -125,13 +129,11 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     case Opcode::tpus_vi: break;
     }
     // clang-format on
-    refuse("50", fmt::format("opcode 0x{:02X} cannot be executed", static_cast<unsigned>(i.op)));
+    refuse_opcode(i.op);
 }
 
-}  // namespace
-
 template <MachineModel model>
-PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
+PacketOutcome execute_slots(MachineState &state, const DecodedPacket &packet) {
     PacketOutcome out{int64_t{packet.address} + packet_bytes, false, false};
     for (int slot = 0; slot < packet.count; slot++) {
         execute<model>(state, packet.slot[slot], packet, out);
@@ -139,7 +141,27 @@ PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
     return out;
 }
 
-template PacketOutcome execute_packet<MachineModel::Hardware>(MachineState &, const DecodedPacket &);
-template PacketOutcome execute_packet<MachineModel::Functional>(MachineState &, const DecodedPacket &);
+#ifdef __x86_64__
+// The same code with eight lanes to an instruction: flattened, so that all of it is compiled for them.
+template <MachineModel model>
+[[gnu::target("avx2"), gnu::flatten]] PacketOutcome execute_slots_by_eight(MachineState &state, const DecodedPacket &packet) {
+    return execute_slots<model>(state, packet);
+}
+#endif
+
+template <MachineModel model>
+ExecutePacket execute_here() {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        return execute_slots_by_eight<model>;
+    }
+#endif
+    return execute_slots<model>;
+}
+
+}  // namespace
+
+const ExecutePacket execute_on_hardware = execute_here<MachineModel::Hardware>();
+const ExecutePacket execute_functional = execute_here<MachineModel::Functional>();
 
 }  // namespace atalla

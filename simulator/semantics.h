@@ -28,12 +28,13 @@ struct PacketOutcome {
 
 // Executes all slots, one after the other, later slots seeing the results of earlier ones; a halt does not keep later slots
 // from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet have
-// then taken effect.
+// then taken effect. Points to the code for this host: which vector instructions it uses changes no bit.
+using ExecutePacket = PacketOutcome (*)(MachineState &state, const DecodedPacket &packet);
+extern const ExecutePacket execute_on_hardware, execute_functional;
 template <MachineModel model>
-PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet);
-
-extern template PacketOutcome execute_packet<MachineModel::Hardware>(MachineState &, const DecodedPacket &);
-extern template PacketOutcome execute_packet<MachineModel::Functional>(MachineState &, const DecodedPacket &);
+PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
+    return (model == MachineModel::Hardware ? execute_on_hardware : execute_functional)(state, packet);
+}
 
 // The operands of a scpad.* as its registers give them now (isa reference 2.4): a tile of `rows` x `columns` bf16 elements,
 // row r at memory byte `address + 2 * pitch * r`, in pad rows `pad_row + r`.
@@ -42,6 +43,8 @@ struct DmaTile {
     uint32_t rows = 0, columns = 0;  // 1 to 32
     uint32_t pitch = 0;              // elements
     uint32_t address = 0;
+    // Bytes of memory from the first one to the last one.
+    uint64_t spread() const { return 2 * (uint64_t{pitch} * (rows - 1) + columns); }
 };
 template <MachineModel model>
 inline DmaTile dma_tile(const MachineState &state, const Instruction &i) {

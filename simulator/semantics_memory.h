@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -10,12 +11,15 @@
 
 namespace atalla::semantics {
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_scalar_address(const S &s, uint32_t address, uint32_t bytes) {
+    refuse("memory", fmt::format("{} bytes at address 0x{:08X} are outside the data memory of {} bytes", bytes, address, s.bytes.size()));
+}
+
 // Bytes on hardware: addresses wrap at 32 bits and must lie in the memory that the machine has.
 inline uint32_t scalar_address(const S &s, const I &i, uint32_t bytes) {
     const uint32_t address = rs1(s, i) + imm(i);
     if (!s.bytes.contains(address, bytes)) [[unlikely]] {
-        refuse("memory", fmt::format("{} bytes at address 0x{:08X} are outside the data memory of {} bytes", bytes, address,
-                                     s.bytes.size()));
+        refuse_scalar_address(s, address, bytes);
     }
     return address;
 }
@@ -62,7 +66,7 @@ inline uint16_t truncated_half(float value) { return static_cast<uint16_t>(quiet
 
 // vreg.*
 
-[[noreturn, gnu::cold]] inline void refuse_pad(const S &s, const char *what, uint32_t pad) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_pad(const S &s, const char *what, uint32_t pad) {
     refuse("pad", fmt::format("{} names pad {}, the machine has pads 0 to {}", what, pad, s.pad_count - 1));
 }
 
@@ -73,34 +77,39 @@ inline bool is_linear(const S &s, uint32_t address) {
     return address >= linear_base || (frame >= linear_base && address <= frame && address >= frame - frame_bytes);
 }
 
-// Lanes above imm (columns - 1) become zero.
+// Lanes above imm (columns - 1) become zero. Whole rows, which are most, are copied without a look at the lane.
 template <MachineModel model>
 void vreg_ld(S &s, const I &i) {
     const int columns = i.imm + 1;
-    alignas(64) float values[lanes] = {};
     if (model == Functional && is_linear(s, rs1(s, i))) {
-        uint16_t halves[lanes];
+        uint16_t halves[lanes] = {};
         s.words.read_halves(rs1(s, i), {halves, static_cast<size_t>(columns)});
-        for (int lane = 0; lane < columns; lane++) {
-            values[lane] = bf16_float(quiet_half(halves[lane]));
+        if (i.d != 0) {
+            for (int lane = 0; lane < lanes; lane++) {
+                s.v[i.d][lane] = bf16_float(quiet_half(halves[lane]));
+            }
+        }
+        return;
+    }
+    if (i.aux >= s.pad_count) [[unlikely]] {
+        refuse_pad(s, "vreg.ld", i.aux);
+    }
+    s.traffic.pad_load_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
+    if (i.d == 0) {
+        return;
+    }
+    float *to = s.v[i.d];
+    const uint32_t row = vreg_row(s, i);
+    if constexpr (model == Hardware) {
+        const uint16_t *cells = s.pad_halves(i.aux, row);
+        for (int lane = 0; lane < lanes; lane++) {
+            to[lane] = bf16_float(cells[lane]);
         }
     } else {
-        if (i.aux >= s.pad_count) {
-            refuse_pad(s, "vreg.ld", i.aux);
-        }
-        s.traffic.pad_load_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
-        const uint32_t row = vreg_row(s, i);
-        if constexpr (model == Hardware) {
-            const uint16_t *cells = s.pad_halves(i.aux, row);
-            for (int lane = 0; lane < lanes; lane++) {
-                values[lane] = lane < columns ? bf16_float(cells[lane]) : 0.0f;
-            }
-        } else {
-            std::copy_n(s.pad_floats(i.aux, row), columns, values);
-        }
+        std::copy_n(s.pad_floats(i.aux, row), lanes, to);
     }
-    if (i.d != 0) {
-        std::copy_n(values, lanes, s.v[i.d]);
+    if (columns < lanes) {
+        std::fill(to + columns, to + lanes, 0.0f);
     }
 }
 
@@ -111,22 +120,23 @@ void vreg_st(S &s, const I &i) {
     const float *values = s.v[i.d];
     if (model == Functional && is_linear(s, rs1(s, i))) {
         uint16_t halves[lanes];
-        for (int lane = 0; lane < columns; lane++) {
+        for (int lane = 0; lane < lanes; lane++) {
             halves[lane] = truncated_half(values[lane]);
         }
         s.words.write_halves(rs1(s, i), {halves, static_cast<size_t>(columns)});
         return;
     }
-    if (i.aux >= s.pad_count) {
+    if (i.aux >= s.pad_count) [[unlikely]] {
         refuse_pad(s, "vreg.st", i.aux);
     }
     s.traffic.pad_store_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
     const uint32_t row = vreg_row(s, i);
     if constexpr (model == Hardware) {
-        uint16_t *cells = s.pad_halves(i.aux, row);
-        for (int lane = 0; lane < columns; lane++) {
-            cells[lane] = bf16_truncate(values[lane]);
+        uint16_t halves[lanes];
+        for (int lane = 0; lane < lanes; lane++) {
+            halves[lane] = bf16_truncate(values[lane]);
         }
+        std::memcpy(s.pad_halves(i.aux, row), halves, 2 * static_cast<size_t>(columns));
     } else {
         std::copy_n(values, columns, s.pad_floats(i.aux, row));
     }
@@ -135,25 +145,32 @@ void vreg_st(S &s, const I &i) {
 // scpad.*
 
 template <MachineModel model>
-DmaTile checked_tile(const S &s, const I &i, const char *what) {
-    const DmaTile tile = dma_tile<model>(s, i);
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_tile(const S &s, const DmaTile &tile, const char *what) {
     if (tile.pitch < tile.columns) {
         refuse(model == Hardware ? "50" : "isa 4.10",
                fmt::format("{} has a row pitch of {} elements, less than its {} columns", what, tile.pitch, tile.columns));
     }
+    if (tile.pad >= s.pad_count) {
+        refuse_pad(s, what, tile.pad);
+    }
+    if (uint64_t{tile.pad_row} + tile.rows > static_cast<uint64_t>(s.pad_rows)) {
+        refuse("pad", fmt::format("{} uses rows {} to {} of pad {}, which has {} rows", what, tile.pad_row,
+                                  tile.pad_row + tile.rows - 1, tile.pad, s.pad_rows));
+    }
+    refuse("memory", fmt::format("{} moves a tile of {} bytes at address 0x{:08X}, outside the data memory of {} bytes", what,
+                                 tile.spread(), tile.address, s.bytes.size()));
+}
+
+template <MachineModel model>
+DmaTile checked_tile(const S &s, const I &i, const char *what) {
+    const DmaTile tile = dma_tile<model>(s, i);
+    bool fits = tile.pitch >= tile.columns;
     if constexpr (model == Hardware) {
-        if (tile.pad >= s.pad_count) {
-            refuse_pad(s, what, tile.pad);
-        }
-        if (uint64_t{tile.pad_row} + tile.rows > static_cast<uint64_t>(s.pad_rows)) {
-            refuse("pad", fmt::format("{} uses rows {} to {} of pad {}, which has {} rows", what, tile.pad_row,
-                                      tile.pad_row + tile.rows - 1, tile.pad, s.pad_rows));
-        }
-        const uint64_t bytes = 2 * (uint64_t{tile.pitch} * (tile.rows - 1) + tile.columns);
-        if (!s.bytes.contains(tile.address, bytes)) {
-            refuse("memory", fmt::format("{} moves a tile of {} bytes at address 0x{:08X}, outside the data memory of {} bytes",
-                                         what, bytes, tile.address, s.bytes.size()));
-        }
+        fits = fits && tile.pad < s.pad_count && uint64_t{tile.pad_row} + tile.rows <= static_cast<uint64_t>(s.pad_rows) &&
+               s.bytes.contains(tile.address, tile.spread());
+    }
+    if (!fits) [[unlikely]] {
+        refuse_tile<model>(s, tile, what);
     }
     return tile;
 }
@@ -203,7 +220,7 @@ void scpad_st(S &s, const I &i) {
         } else {
             uint16_t halves[lanes];
             const float *cells = s.pad_floats(tile.pad, pad_row);
-            for (uint32_t column = 0; column < tile.columns; column++) {
+            for (int column = 0; column < lanes; column++) {
                 halves[column] = truncated_half(cells[column]);
             }
             s.words.write_halves(address, {halves, tile.columns});

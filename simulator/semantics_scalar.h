@@ -31,7 +31,7 @@ inline uint32_t shift_right_signed(uint32_t a, uint32_t by) {
 }
 
 template <MachineModel model>
-[[noreturn, gnu::cold]] void refuse_division(const char *what) {
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_division(const char *what) {
     refuse(model == Hardware ? "50" : "isa 4.2", std::string(what) + " by zero");
 }
 
@@ -61,7 +61,8 @@ inline float float_operand(uint32_t value) { return bits_float(quiet_bits(value)
 // add, sub and mul also take a bf16 constant in the low half of a register.
 inline float bf_operand(uint32_t value) { return float_operand(value <= 0xFFFF ? value << 16 : value); }
 
-[[noreturn, gnu::cold]] inline void refuse_overflow(const char *what) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_float(const char *what) { refuse("isa 4.3", what); }
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_overflow(const char *what) {
     refuse("isa 4.3", std::string(what) + " overflows float32");
 }
 
@@ -106,7 +107,7 @@ void rcp_bf(S &s, const I &i) {
     const float a = float_operand(rs1(s, i));
     if constexpr (model == Functional) {
         if (a == 0) {
-            refuse("isa 4.3", "rcp.bf of zero");
+            refuse_float("rcp.bf of zero");
         }
         if (std::isinf(atalla_rcp(a))) {
             refuse_overflow("rcp.bf");
@@ -124,12 +125,12 @@ template <MachineModel model>
 void bfts_s(S &s, const I &i) {
     const float value = float_operand(rs1(s, i));
     if (!std::isfinite(value)) {
-        refuse("isa 4.3", "bfts.s of a value that is not finite");
+        refuse_float("bfts.s of a value that is not finite");
     }
     const double whole = std::trunc(double{value});
     if constexpr (model == Hardware) {
         if (whole < std::numeric_limits<int32_t>::min() || whole > std::numeric_limits<uint32_t>::max()) {
-            refuse("isa 4.3", "bfts.s of a value beyond 32 bits");
+            refuse_float("bfts.s of a value beyond 32 bits");
         }
     }
     const double low = std::fmod(whole, 4294967296.0);

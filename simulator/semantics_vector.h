@@ -31,8 +31,13 @@ private:
 
 // vd = rounded results where the mask is set. v0 stays zero.
 inline void set_lanes(S &s, const I &i, const float *results) {
-    if (i.d != 0) {
-        merge_lanes(s.v[i.d], results, s.m[i.mask]);
+    if (i.d == 0) {
+        return;
+    }
+    if (const uint32_t mask = s.m[i.mask]; mask == all_lanes) {
+        std::copy_n(results, lanes, s.v[i.d]);
+    } else {
+        merge_lanes(s.v[i.d], results, mask);
     }
 }
 
@@ -40,8 +45,7 @@ inline void set_lanes(S &s, const I &i, const float *results) {
 template <MachineModel model, class Operation>
 void arithmetic(S &s, const I &i, const float *second, Operation operation) {
     alignas(64) float results[lanes];
-    for_all_lanes(LaneOperands<model>(s.v[i.a]), LaneOperands<model>(second), results, operation);
-    round_lanes(results);
+    rounded_lanes(LaneOperands<model>(s.v[i.a]), LaneOperands<model>(second), results, operation);
     set_lanes(s, i, results);
 }
 
@@ -131,26 +135,28 @@ void gemm_vv(S &s, const I &i) {
     if (i.d == 0) {
         return;
     }
-    alignas(64) float sums[lanes];
+    alignas(64) float sums[lanes], results[lanes];
     row_times_weights(LaneOperands<model>(s.v[i.a]), s.weights, sums);
-    round_lanes(sums);
-    if (model == Functional || s.psum_in) {
-        alignas(64) float addend[lanes];
-        std::copy_n(s.v[i.b], lanes, addend);
-        for_all_lanes(sums, addend, s.v[i.d], std::plus<float>());
-        if (model == Hardware) {
-            round_lanes(s.v[i.d]);
-        }
+    if constexpr (model == Functional) {
+        for_all_lanes(sums, s.v[i.b], results, std::plus<float>());
+        std::copy_n(results, lanes, s.v[i.d]);
+    } else if (s.psum_in) {
+        rounded_lanes(sums, s.v[i.b], results, std::plus<float>());
+        std::copy_n(results, lanes, s.v[i.d]);
     } else {
         std::copy_n(sums, lanes, s.v[i.d]);
     }
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_lane(const I &i) {
+    refuse("50", "vmov.vts names lane " + std::to_string(i.imm) + ", a vector has lanes 0 to 31");
 }
 
 // One lane to a scalar register, as a float32 pattern.
 template <MachineModel model>
 void vmov_vts(S &s, const I &i) {
     if (i.imm >= lanes) {
-        refuse("50", "vmov.vts names lane " + std::to_string(i.imm) + ", a vector has lanes 0 to 31");
+        refuse_lane(i);
     }
     const uint32_t bits = float_bits(s.v[i.a][i.imm]);
     set_rd(s, i, model == Functional ? quiet_bits(bits) : bits);

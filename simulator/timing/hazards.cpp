@@ -29,6 +29,9 @@ bool overlap(const DmaTile &tile, uint32_t address, uint32_t bytes) {
 
 // Rows ascend in memory and do not overlap within a tile, so both tiles are walked together.
 bool overlap(const DmaTile &one, const DmaTile &other) {
+    if (tile_end(one) <= other.address || tile_end(other) <= one.address) {
+        return false;
+    }
     uint32_t row = 0, other_row = 0;
     while (row < one.rows && other_row < other.rows) {
         const uint64_t begin = row_begin(one, row), end = begin + 2 * uint64_t{one.columns};
