@@ -20,25 +20,33 @@ namespace {
     }
 }
 
-// Four vectors of sums at a time, each a variable of its own so that it stays in a register. Each lane is computed by
+// Up to four vectors of sums at a time, each a variable of its own so that it stays in a register. Each lane is computed by
 // itself, so the width of a vector changes no bit.
 template <class Vector>
 [[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *sums) {
-    constexpr int step = lanes * sizeof(float) / sizeof(Vector);
-    for (int first = 0; first < step; first += 4) {
+    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
+    constexpr bool four = vectors >= 4;
+    for (int first = 0; first < vectors; first += 4) {
         const Vector *depth = reinterpret_cast<const Vector *>(weights.depth) + first;
         Vector sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {};
-        for (int k = 0; k < lanes; k++, depth += step) {
-            sum0 += row[k] * depth[0];
-            sum1 += row[k] * depth[1];
-            sum2 += row[k] * depth[2];
-            sum3 += row[k] * depth[3];
+        for (int k = 0; k < lanes; k += 4) {
+            for (int next = 0; next < 4; next++, depth += vectors) {
+                const float factor = row[k + next];
+                sum0 += factor * depth[0];
+                sum1 += factor * depth[1];
+                if constexpr (four) {
+                    sum2 += factor * depth[2];
+                    sum3 += factor * depth[3];
+                }
+            }
         }
         auto *to = reinterpret_cast<Vector *>(sums) + first;
         to[0] = sum0;
         to[1] = sum1;
-        to[2] = sum2;
-        to[3] = sum3;
+        if constexpr (four) {
+            to[2] = sum2;
+            to[3] = sum3;
+        }
     }
 }
 
@@ -69,13 +77,41 @@ void sums_by_four(const float *row, const WeightBuffer &weights, float *sums) { 
 
 #ifdef __x86_64__
 using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
+using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
 [[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *sums) {
     rounded_sums<Eight>(row, weights, sums);
 }
-const auto sums_here = __builtin_cpu_supports("avx2") ? sums_by_eight : sums_by_four;
-#else
-constexpr auto sums_here = sums_by_four;
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void sums_by_sixteen(const float *row, const WeightBuffer &weights, float *sums) {
+    rounded_sums<Sixteen>(row, weights, sums);
+}
 #endif
+
+}  // namespace
+
+int widest_vectors() {
+#ifdef __x86_64__
+    const bool sixteen = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                         __builtin_cpu_supports("avx512vl");
+    return sixteen ? 16 : __builtin_cpu_supports("avx2") ? 8 : 4;
+#else
+    return 4;
+#endif
+}
+
+RowTimesWeights row_times_weights_by([[maybe_unused]] int width) {
+#ifdef __x86_64__
+    if (width == 16) {
+        return sums_by_sixteen;
+    }
+    if (width == 8) {
+        return sums_by_eight;
+    }
+#endif
+    return sums_by_four;
+}
+const RowTimesWeights row_times_weights = row_times_weights_by(widest_vectors());
+
+namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -131,7 +167,5 @@ void place_reduction(float *vd, const float *vs1, int32_t imm, float result) {
     }
     vd[imm & 31] = result;
 }
-
-void row_times_weights(const float *row, const WeightBuffer &weights, float *sums) { sums_here(row, weights, sums); }
 
 }  // namespace atalla

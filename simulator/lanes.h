@@ -81,12 +81,12 @@ template <class Operation>
 // overlaps neither operand.
 template <class Operation>
 void for_all_lanes(const float *a, const float *b, float *__restrict results, Operation operation) {
-    bool nan = false;
+    uint32_t nan = 0;
     for (int lane = 0; lane < lanes; lane++) {
         results[lane] = operation(a[lane], b[lane]);
-        nan |= is_nan_bits(float_bits(results[lane]));
+        nan |= is_nan_bits(float_bits(results[lane])) ? 1u : 0u;
     }
-    if (nan) [[unlikely]] {
+    if (nan != 0) [[unlikely]] {
         by_nan_rules(a, b, results, operation);
     }
 }
@@ -117,6 +117,11 @@ float maximum_of_lanes(const float *values, uint32_t active);
 void place_reduction(float *vd, const float *vs1, int32_t imm, float result);
 
 // sums[j] = row . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values.
-void row_times_weights(const float *row, const WeightBuffer &weights, float *sums);
+using RowTimesWeights = void (*)(const float *row, const WeightBuffer &weights, float *sums);
+extern const RowTimesWeights row_times_weights;
+
+// How many lanes an instruction of this host takes: 4, 8 or 16. The code for a width that is no wider; all give the same bits.
+int widest_vectors();
+RowTimesWeights row_times_weights_by(int width);
 
 }  // namespace atalla

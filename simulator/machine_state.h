@@ -1,6 +1,7 @@
 // The architectural state of a machine: registers, masks, pads, weights and data memory (isa reference section 1).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -67,21 +68,33 @@ public:
 
     int64_t pad_count = 0, pad_rows = 0;
     // A pad row of 32 elements. Hardware machines hold bf16 patterns, the functional machine float32 values.
-    uint16_t *pad_halves(int64_t pad, int64_t row) {
-        return static_cast<uint16_t *>(pads_.get()) + (pad * pad_rows + row) * lanes;
-    }
+    const uint16_t *pad_halves(int64_t pad, int64_t row) const { return cells<uint16_t>(pad, row); }
+    const float *pad_floats(int64_t pad, int64_t row) const { return cells<float>(pad, row); }
+    // The same to be written.
+    uint16_t *write_pad_halves(int64_t pad, int64_t row) { return const_cast<uint16_t *>(pad_halves(used(pad, row), row)); }
+    float *write_pad_floats(int64_t pad, int64_t row) { return const_cast<float *>(pad_floats(used(pad, row), row)); }
     // All pads as bytes.
     std::span<const uint8_t> pad_bytes() const {
         return {static_cast<const uint8_t *>(pads_.get()), static_cast<size_t>(pad_count * pad_rows) * lanes * cell_bytes_};
     }
-    float *pad_floats(int64_t pad, int64_t row) { return static_cast<float *>(pads_.get()) + (pad * pad_rows + row) * lanes; }
 
 private:
+    template <class Cell>
+    const Cell *cells(int64_t pad, int64_t row) const {
+        return static_cast<const Cell *>(pads_.get()) + (pad * pad_rows + row) * lanes;
+    }
+    int64_t used(int64_t pad, int64_t row) {
+        int64_t &rows = used_rows_[static_cast<size_t>(pad)];
+        rows = std::max(rows, row + 1);
+        return pad;
+    }
+
     struct Free {
         void operator()(void *p) const { std::free(p); }
     };
     std::unique_ptr<void, Free> pads_;  // zero pages cost nothing until they are used
     size_t cell_bytes_ = 2;
+    std::array<int64_t, 4> used_rows_{};  // by pad: the rows from here on are zero
 };
 
 }  // namespace atalla

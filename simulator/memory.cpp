@@ -158,16 +158,38 @@ void WordMemory::write_halves(uint32_t address, std::span<const uint16_t> in) {
     }
 }
 
+// Bytes in between whole elements go as elements, a piece at a time.
 void WordMemory::read_bytes(uint32_t address, std::span<uint8_t> out) const {
-    for (size_t at = 0; at < out.size(); at++, address++) {
-        out[at] = static_cast<uint8_t>(read_half(address & ~1u) >> (address & 1 ? 8 : 0));
+    std::array<uint16_t, 2048> halves;
+    while (!out.empty()) {
+        const size_t skip = address & 1, count = std::min(out.size(), 2 * halves.size() - skip);
+        read_halves(address & ~1u, std::span(halves).first((skip + count + 1) / 2));
+        std::memcpy(out.data(), reinterpret_cast<const uint8_t *>(halves.data()) + skip, count);
+        address += static_cast<uint32_t>(count);
+        out = out.subspan(count);
     }
 }
 
 void WordMemory::write_bytes(uint32_t address, std::span<const uint8_t> in) {
-    for (size_t at = 0; at < in.size(); at++, address++) {
+    const auto write_one = [&] {
         const uint16_t old = read_half(address & ~1u);
-        write_half(address & ~1u, static_cast<uint16_t>(address & 1 ? (old & 0x00FF) | in[at] << 8 : (old & 0xFF00) | in[at]));
+        write_half(address & ~1u, static_cast<uint16_t>(address & 1 ? (old & 0x00FF) | in[0] << 8 : (old & 0xFF00) | in[0]));
+        address++;
+        in = in.subspan(1);
+    };
+    if (!in.empty() && (address & 1) != 0) {
+        write_one();
+    }
+    std::array<uint16_t, 2048> halves;
+    while (in.size() >= 2) {
+        const size_t count = std::min(in.size() / 2, halves.size());
+        std::memcpy(halves.data(), in.data(), 2 * count);
+        write_halves(address, std::span(halves).first(count));
+        address += static_cast<uint32_t>(2 * count);
+        in = in.subspan(2 * count);
+    }
+    if (!in.empty()) {
+        write_one();
     }
 }
 

@@ -142,26 +142,36 @@ PacketOutcome execute_slots(MachineState &state, const DecodedPacket &packet) {
 }
 
 #ifdef __x86_64__
-// The same code with eight lanes to an instruction: flattened, so that all of it is compiled for them.
+// The same code with eight or sixteen lanes to an instruction: flattened, so that all of it is compiled for them.
 template <MachineModel model>
 [[gnu::target("avx2"), gnu::flatten]] PacketOutcome execute_slots_by_eight(MachineState &state, const DecodedPacket &packet) {
     return execute_slots<model>(state, packet);
 }
+template <MachineModel model>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] PacketOutcome execute_slots_by_sixteen(MachineState &state,
+                                                                                                           const DecodedPacket &packet) {
+    return execute_slots<model>(state, packet);
+}
 #endif
 
+}  // namespace
+
 template <MachineModel model>
-ExecutePacket execute_here() {
+ExecutePacket execute_by([[maybe_unused]] int width) {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
+    if (width == 16) {
+        return execute_slots_by_sixteen<model>;
+    }
+    if (width == 8) {
         return execute_slots_by_eight<model>;
     }
 #endif
     return execute_slots<model>;
 }
+template ExecutePacket execute_by<MachineModel::Hardware>(int);
+template ExecutePacket execute_by<MachineModel::Functional>(int);
 
-}  // namespace
-
-const ExecutePacket execute_on_hardware = execute_here<MachineModel::Hardware>();
-const ExecutePacket execute_functional = execute_here<MachineModel::Functional>();
+const ExecutePacket execute_on_hardware = execute_by<MachineModel::Hardware>(widest_vectors());
+const ExecutePacket execute_functional = execute_by<MachineModel::Functional>(widest_vectors());
 
 }  // namespace atalla

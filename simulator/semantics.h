@@ -36,6 +36,10 @@ PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
     return (model == MachineModel::Hardware ? execute_on_hardware : execute_functional)(state, packet);
 }
 
+// The code for a host whose instructions take `width` lanes (widest_vectors() of lanes.h and less).
+template <MachineModel model>
+ExecutePacket execute_by(int width);
+
 // The operands of a scpad.* as its registers give them now (isa reference 2.4): a tile of `rows` x `columns` bf16 elements,
 // row r at memory byte `address + 2 * pitch * r`, in pad rows `pad_row + r`.
 struct DmaTile {

@@ -136,9 +136,9 @@ void vreg_st(S &s, const I &i) {
         for (int lane = 0; lane < lanes; lane++) {
             halves[lane] = bf16_truncate(values[lane]);
         }
-        std::memcpy(s.pad_halves(i.aux, row), halves, 2 * static_cast<size_t>(columns));
+        std::memcpy(s.write_pad_halves(i.aux, row), halves, 2 * static_cast<size_t>(columns));
     } else {
-        std::copy_n(values, columns, s.pad_floats(i.aux, row));
+        std::copy_n(values, columns, s.write_pad_floats(i.aux, row));
     }
 }
 
@@ -195,11 +195,11 @@ void scpad_ld(S &s, const I &i) {
     s.traffic.dma_load_bytes[tile.pad] += tile_bytes(tile);
     for_each_row(s, tile, [&](uint32_t address, uint32_t pad_row) {
         if constexpr (model == Hardware) {
-            s.bytes.read(address, {reinterpret_cast<uint8_t *>(s.pad_halves(tile.pad, pad_row)), 2 * tile.columns});
+            s.bytes.read(address, {reinterpret_cast<uint8_t *>(s.write_pad_halves(tile.pad, pad_row)), 2 * tile.columns});
         } else {
             uint16_t halves[lanes];
             s.words.read_halves(address, {halves, tile.columns});
-            float *cells = s.pad_floats(tile.pad, pad_row);
+            float *cells = s.write_pad_floats(tile.pad, pad_row);
             for (uint32_t column = 0; column < tile.columns; column++) {
                 cells[column] = bf16_float(quiet_half(halves[column]));
             }

@@ -32,7 +32,7 @@ public:
     }
 
     void issue_row(Cycle now, RegisterId destination) {
-        writeback_.push(Source::Array, now + 1 + latency_, destination);
+        writeback_.push(Source::Array, now + 1 + latency_, destination, now);
         credit_free_at_[next_credit_] = now + latency_ + credit_return_;
         next_credit_ = next_credit_ + 1 == credit_free_at_.size() ? 0 : next_credit_ + 1;
         last_row_ = now;

@@ -22,10 +22,15 @@ struct Beat {
 
 class Bus {
 public:
-    explicit Bus(const Machine &machine) : launches_(static_cast<int>(machine.bus.launches)) { next_launch_.fill(never); }
+    Bus(const Machine &machine, Wakes &wakes) : launches_(static_cast<int>(machine.bus.launches)), wake_(wakes.bus) {
+        next_launch_.fill(never);
+    }
 
     // From which cycle on a master has a beat to launch; `never` while it has none or may not.
-    void set_next_launch(int master, Cycle from) { next_launch_[master] = from; }
+    void set_next_launch(int master, Cycle from) {
+        next_launch_[master] = from;
+        wake_ = std::min(wake_, from);
+    }
 
     // Calls launch(master) for each launch of this cycle; it must set the master's next launch to a later cycle.
     template <class Launch>
@@ -41,11 +46,12 @@ public:
                 }
             }
         }
+        wake_ = *std::ranges::min_element(next_launch_);
     }
-    Cycle wake() const { return *std::ranges::min_element(next_launch_); }
 
 private:
     const int launches_;
+    Cycle &wake_;
     std::array<Cycle, master_count> next_launch_;
     int last_ = master_count - 1;  // so that the instruction cache is first at reset
 };

@@ -1,6 +1,8 @@
 // Time and queues of the timing model.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +29,7 @@ public:
     size_t size() const { return size_; }
     T &front() { return storage_[head_]; }
     const T &front() const { return storage_[head_]; }
+    T &back() { return storage_[(head_ + size_ - 1) & mask_]; }
     // The element `offset` places behind the front.
     const T &operator[](size_t offset) const { return storage_[(head_ + offset) & mask_]; }
 
@@ -56,6 +59,15 @@ private:
     size_t mask_;
     std::unique_ptr<T[]> storage_;
     size_t head_ = 0, size_ = 0;
+};
+
+// The earliest cycle in which each part has something to do, `never` while it has nothing; too early does no harm. The
+// clock looks only here. Each part keeps its own entry; the DMA engines lower those of the pads they bring rows to.
+struct Wakes {
+    std::array<Cycle, 4> pad = {never, never, never, never};
+    Cycle bus = never, dram = never, completion = never, writeback = never;
+
+    Cycle next() const { return std::min({pad[0], pad[1], pad[2], pad[3], bus, dram, completion, writeback}); }
 };
 
 }  // namespace atalla::timing

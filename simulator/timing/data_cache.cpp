@@ -16,11 +16,11 @@ void DataCache::issue(uint32_t address, bool is_store, RegisterId destination, C
     Set &set = sets_[static_cast<size_t>(line) % sets_.size()];
     const Cycle hit_latency = is_store ? timing_.store_hit : timing_.load_hit;
     if (!is_store) {
-        writeback_.push(Source::Ex5, never, destination);
+        writeback_.push(Source::Ex5, never, destination, now);
     }
     int way = find(set, line);
     if (way >= 0) {
-        finish(now, hit_latency, is_store, false);
+        finish(now, hit_latency, is_store, false, now + 1);
     } else {
         way = victim(set);
         Way &replaced = set.ways[static_cast<size_t>(way)];
@@ -59,16 +59,16 @@ void DataCache::arrive(bool write, Cycle now) {
         return;
     }
     const Cycle hit_latency = miss_.is_store ? timing_.store_hit : timing_.load_hit;
-    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store, true);
+    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store, true, now);
 }
 
 // The latency of the access is known.
-void DataCache::finish(Cycle issued, Cycle latency, bool is_store, bool missed) {
+void DataCache::finish(Cycle issued, Cycle latency, bool is_store, bool missed, Cycle next_write_back) {
     units_.set_ready(Source::Ex5, issued + latency + timing_.ii_after_L);
     if (is_store) {
         last_store_ = std::max(last_store_, issued + 1 + latency);
     } else {
-        writeback_.offer_oldest(Source::Ex5, issued + 1 + latency);
+        writeback_.offer_youngest(Source::Ex5, issued + 1 + latency, next_write_back);
     }
     if (observer_ != nullptr) [[unlikely]] {
         observer_->access(issued, issued + 1 + latency, is_store, missed);

@@ -50,7 +50,7 @@ private:
     int victim(const Set &set) const;
     void touch(Set &set, int way) const;
     void request_line(int64_t line, bool write, Cycle from);
-    void finish(Cycle issued, Cycle latency, bool is_store, bool missed);
+    void finish(Cycle issued, Cycle latency, bool is_store, bool missed, Cycle next_write_back);
 
     const Machine::Dcache cache_;
     const Machine::Ex5 timing_;

@@ -18,12 +18,13 @@ RowBeats row_beats(const DmaTile &tile, uint32_t row, uint32_t beat) {
 
 }  // namespace
 
-Dma::Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Observer *observer)
+Dma::Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Wakes &wakes, Observer *observer)
     : timing_(machine.sdma),
       write_land_(machine.pad.write_land),
       row_held_(machine.pad.read_L + machine.sdma.load_extra),
       bus_(bus),
       scoreboard_(scoreboard),
+      wakes_(wakes),
       observer_(observer) {}
 
 void Dma::start(const Transfer &transfer, Cycle now) {
@@ -66,7 +67,7 @@ void Dma::update_launch(uint32_t pad, Cycle from) {
 }
 
 // The next row may be presented from `from` on, if any may.
-void Dma::update_present(Engine &engine, Cycle from) const {
+void Dma::update_present(Engine &engine, Cycle from) {
     engine.present_at = never;
     if (engine.next_present == engine.rows()) {
         return;
@@ -80,6 +81,8 @@ void Dma::update_present(Engine &engine, Cycle from) const {
     } else if (engine.next_present - engine.launch_row < timing_.store_rows_ahead) {
         engine.present_at = from;
     }
+    Cycle &wake = wakes_.pad[engine.transfer.tile.pad];
+    wake = std::min(wake, engine.present_at);
 }
 
 int Dma::accept_row(uint32_t pad, Cycle now) {

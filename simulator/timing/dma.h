@@ -23,7 +23,7 @@ struct Transfer {
 
 class Dma {
 public:
-    Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Observer *observer);
+    Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Wakes &wakes, Observer *observer);
 
     // 0 if the engine of a pad is free for a packet that issues now, else when it is free, `never` if that is not known.
     Cycle blocked_until(uint32_t pad, Cycle now) const { return engines_[pad].free_at > now ? engines_[pad].free_at : 0; }
@@ -70,13 +70,14 @@ private:
 
     void begin_row(Engine &engine) const;
     void update_launch(uint32_t pad, Cycle from);
-    void update_present(Engine &engine, Cycle from) const;
+    void update_present(Engine &engine, Cycle from);
     void end(Engine &engine, Cycle last);
 
     const Machine::Sdma timing_;
     const Cycle write_land_, row_held_;
     Bus &bus_;
     Scoreboard &scoreboard_;
+    Wakes &wakes_;
     Observer *const observer_;
     std::array<Engine, 4> engines_;
     Cycle last_end_ = long_ago;

@@ -10,9 +10,11 @@ int bits_of(int64_t power_of_two) { return std::countr_zero(static_cast<uint64_t
 }  // namespace
 
 // Rule 35: from the low bits up an address holds column, bank group, bank and row.
-Dram::Dram(const Machine &machine, Observer *observer)
+Dram::Dram(const Machine &machine, Wakes &wakes, Observer *observer)
     : parameters_(machine.dram),
       observer_(observer),
+      wake_(wakes.dram),
+      completion_(wakes.completion),
       row_shift_(bits_of(parameters_.row_bytes)),
       bank_mask_(static_cast<int>(parameters_.banks - 1)),
       group_mask_(static_cast<int>(parameters_.groups - 1)),
@@ -57,11 +59,12 @@ void Dram::launch(Cycle now, const Beat &beat) {
 }
 
 bool Dram::take_completed(Cycle now, Beat &beat) {
-    if (next_completion() > now) {
+    if (served_.empty() || served_.front().completes > now) {
         return false;
     }
     beat = served_.front().beat;
     served_.pop();
+    completion_ = served_.empty() ? never : served_.front().completes;
     return true;
 }
 
@@ -181,6 +184,7 @@ void Dram::serve(int index, int kind, Cycle now) {
     const int slot = bank.oldest_hit[kind];
     const Queued taken = queued_[slot];
     served_.push({now + parameters_.complete, taken.beat});
+    completion_ = served_.front().completes;
     if (observer_ != nullptr) [[unlikely]] {
         observer_->serves_beat(static_cast<uint32_t>(index), taken.beat.address, taken.beat.write, taken.beat.master, now,
                                parameters_.cas);

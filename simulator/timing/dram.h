@@ -12,17 +12,12 @@ namespace atalla::timing {
 
 class Dram {
 public:
-    Dram(const Machine &machine, Observer *observer);
+    Dram(const Machine &machine, Wakes &wakes, Observer *observer);
 
     // Queues a beat that the bus launches in this cycle.
     void launch(Cycle now, const Beat &beat);
     // One row command per bank and one column command.
     void step(Cycle now);
-    // The earliest cycle in which step() has something to do.
-    Cycle wake() const { return wake_; }
-
-    // The cycle in which the oldest served beat completes.
-    Cycle next_completion() const { return served_.empty() ? never : served_.front().completes; }
     // Takes a beat that completes in this cycle (write done, or read data arrived); false if there is none.
     bool take_completed(Cycle now, Beat &beat);
 
@@ -62,6 +57,7 @@ private:
 
     const Machine::Dram parameters_;
     Observer *const observer_;
+    Cycle &wake_, &completion_;  // when there is something to do, when the oldest served beat completes
     const int row_shift_, bank_mask_, group_mask_, address_bits_;
     std::vector<Queued> queued_;
     std::vector<int> unused_;
@@ -73,7 +69,6 @@ private:
     uint64_t next_age_ = 0;
     Cycle column_ready_at_ = 0, read_ready_at_ = 0;
     Cycle refresh_at_;
-    Cycle wake_ = never;
     Queue<Served> served_;
     uint64_t beats_ = 0, busy_cycles_ = 0;
     Cycle busy_since_ = 0, last_column_ = long_ago;

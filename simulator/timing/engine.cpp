@@ -28,18 +28,18 @@ Engine::Engine(const Machine &machine, const Program &program, MachineState &sta
       every_cycle_(advance == Advance::EveryCycle),
       observer_(options.observer),
       packets_(machine, program),
-      writeback_(machine, scoreboard_, observer_),
+      writeback_(machine, scoreboard_, wakes_, observer_),
       units_(writeback_),
-      bus_(machine),
-      dram_(machine, observer_),
+      bus_(machine, wakes_),
+      dram_(machine, wakes_, observer_),
       instruction_cache_(machine, bus_),
       branch_targets_(machine),
       data_cache_(machine, bus_, units_, writeback_, observer_),
       array_(machine, writeback_),
-      dma_(machine, bus_, scoreboard_, observer_),
+      dma_(machine, bus_, scoreboard_, wakes_, observer_),
       hazards_(program, dma_),
-      pads_{Pad(0, machine, dma_, writeback_, hazards_, observer_), Pad(1, machine, dma_, writeback_, hazards_, observer_),
-            Pad(2, machine, dma_, writeback_, hazards_, observer_), Pad(3, machine, dma_, writeback_, hazards_, observer_)},
+      pads_{Pad(0, machine, dma_, writeback_, hazards_, wakes_, observer_), Pad(1, machine, dma_, writeback_, hazards_, wakes_, observer_),
+            Pad(2, machine, dma_, writeback_, hazards_, wakes_, observer_), Pad(3, machine, dma_, writeback_, hazards_, wakes_, observer_)},
       packet_issues_(program.packets.size()),
       packet_stalls_(program.packets.size()) {}
 
@@ -66,8 +66,10 @@ RunResult Engine::run() {
 // The order of a cycle: DRAM data arrive, results are written back, a packet issues, pads, bus, DRAM.
 void Engine::run_to_halt() {
     for (;;) {
-        complete_beats();
-        if (every_cycle_ || writeback_.wake() <= now_) {
+        if (wakes_.completion <= now_) {
+            complete_beats();
+        }
+        if (every_cycle_ || wakes_.writeback <= now_) {
             writeback_.step(now_);
         }
         const bool issued = issue_step();
@@ -87,7 +89,7 @@ void Engine::run_to_halt() {
 
 // Counts the cycles until something happens, and returns that cycle.
 Cycle Engine::after_stall() {
-    const Cycle event = std::min(issue_wake_, next_event());
+    const Cycle event = std::min(issue_wake_, wakes_.next());
     if (event == never) {
         throw Error(
             fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
@@ -106,7 +108,7 @@ void Engine::count_stall(Cycle from, Cycle cycles) {
 
 // What was issued comes to its end (rule 41).
 void Engine::run_to_quiet() {
-    for (Cycle event = next_event(); event != never; event = next_event()) {
+    for (Cycle event = wakes_.next(); event != never; event = wakes_.next()) {
         now_ = next_cycle(event);
         complete_beats();
         writeback_.step(now_);
@@ -135,15 +137,15 @@ void Engine::complete_beats() {
 }
 
 void Engine::step_memory() {
-    for (Pad &pad : pads_) {
-        if ((every_cycle_ || pad.wake() <= now_) && pad.step(now_)) {
+    for (size_t pad = 0; pad < pads_.size(); pad++) {
+        if ((every_cycle_ || wakes_.pad[pad] <= now_) && pads_[pad].step(now_)) {
             issue_wake_ = std::min(issue_wake_, now_ + 1);
         }
     }
-    if (every_cycle_ || bus_.wake() <= now_) {
+    if (every_cycle_ || wakes_.bus <= now_) {
         bus_.step(now_, [this](int master) { dram_.launch(now_, launch(master)); });
     }
-    if (every_cycle_ || dram_.wake() <= now_) {
+    if (every_cycle_ || wakes_.dram <= now_) {
         dram_.step(now_);
     }
 }
@@ -156,15 +158,6 @@ Beat Engine::launch(int master) {
         return data_cache_.launch(now_);
     }
     return dma_.launch(static_cast<uint32_t>(master - first_pad_master), now_);
-}
-
-// The earliest cycle in which anything but issue has something to do; `never` if all is quiet.
-Cycle Engine::next_event() const {
-    Cycle event = std::min({dram_.next_completion(), dram_.wake(), writeback_.wake(), bus_.wake()});
-    for (const Pad &pad : pads_) {
-        event = std::min(event, pad.wake());
-    }
-    return event;
 }
 
 Cycle Engine::next_cycle(Cycle next_event) const { return every_cycle_ ? now_ + 1 : std::max(next_event, now_ + 1); }
@@ -181,10 +174,9 @@ void Engine::count(RunResult &result) const {
     counters.cycles = std::accumulate(counters.stalls.begin(), counters.stalls.end(), issued_);
     for (size_t index = 0; index < packet_issues_.size(); index++) {
         const TimedPacket &packet = packets_.packets[index];
-        counters.operations += packet_issues_[index] * packet.operation_count;
-        for (int slot = 0; slot < packet.operation_count; slot++) {
-            const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-            counters.unit_operations[static_cast<size_t>(operation.counted_as)] += packet_issues_[index];
+        counters.operations += packet_issues_[index] * packet.values.count;
+        for (const TimedOperation &operation : packet.all()) {
+            counters.unit_operations[static_cast<size_t>(info(packet.instruction(operation).op).unit)] += packet_issues_[index];
             counters.weight_loads += operation.kind == OperationKind::WeightLoad ? packet_issues_[index] : 0;
         }
     }

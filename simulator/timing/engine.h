@@ -37,7 +37,6 @@ private:
     void count_stall(Cycle from, Cycle cycles);
     void complete_beats();
     void step_memory();
-    Cycle next_event() const;
     Cycle next_cycle(Cycle next_event) const;
     Beat launch(int master);
     void count(RunResult &result) const;
@@ -45,13 +44,15 @@ private:
     // issue.cpp: the packet that waits
     bool issue_step();
     bool hold(Stall cause, Cycle until);
-    bool registers_free();
-    void read_transfers();
-    bool structure_accepts();
+    bool registers_free(const TimedPacket &packet);
+    bool wait_for_registers(const TimedPacket &packet);
+    void read_transfers(const TimedPacket &packet);
+    bool structure_accepts(const TimedPacket &packet);
+    bool wait_for_structure(const TimedPacket &packet);
     void issue();
     void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
-    uint32_t check_operation(const TimedOperation &operation) const;
-    void issue_operation(const TimedOperation &operation, uint32_t address, const Transfer *&transfer);
+    void check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &addresses) const;
+    void start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     void go_on(const PacketOutcome &outcome);
     int32_t packet_at(int64_t address);
 
@@ -63,6 +64,7 @@ private:
     Observer *const observer_;
 
     TimedProgram packets_;
+    Wakes wakes_;
     Scoreboard scoreboard_;
     Writeback writeback_;
     Units units_;
@@ -87,7 +89,6 @@ private:
     Cycle halt_cycle_ = 0;
     // The transfers that the waiting packet starts.
     std::array<Transfer, 4> transfers_;
-    size_t transfer_count_ = 0;
 
     uint64_t issued_ = 0, mispredicts_ = 0;
     uint64_t drain_ = 0;

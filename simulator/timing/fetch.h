@@ -56,6 +56,8 @@ public:
         }
     }
 
+    // A number that another set of lines has not; never 0.
+    uint64_t state() const { return misses_ + 1; }
     uint64_t misses() const { return misses_; }
 
 private:

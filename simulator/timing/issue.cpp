@@ -11,29 +11,36 @@ namespace atalla::timing {
 // Passes as many gates as are open; the first that is not names the stall of this cycle (rule 42). Returns whether the packet
 // issued.
 bool Engine::issue_step() {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
+    TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
     switch (gate_) {
         case Gate::LookUp:
             if (now_ < look_up_at_) {
                 return hold(Stall::Branch, look_up_at_);
             }
-            if (packet.violation >= 0) [[unlikely]] {
-                refuse("50", packets_.violations[static_cast<size_t>(packet.violation)]);
+            if (packet.fetched_in != instruction_cache_.state()) {
+                if (packet.violation >= 0) [[unlikely]] {
+                    refuse("50", packets_.violations[static_cast<size_t>(packet.violation)]);
+                }
+                instruction_cache_.look_up(packet.first_sector, packet.last_sector, now_);
             }
-            instruction_cache_.look_up(packet.first_sector, packet.last_sector, now_);
             gate_ = Gate::Fetch;
             [[fallthrough]];
         case Gate::Fetch:
-            if (const Cycle usable = instruction_cache_.usable_from(packet.first_sector, packet.last_sector); usable > now_) {
-                return hold(Stall::Fetch, usable);
+            if (packet.fetched_in != instruction_cache_.state()) {
+                if (const Cycle usable = instruction_cache_.usable_from(packet.first_sector, packet.last_sector); usable > now_) {
+                    return hold(Stall::Fetch, usable);
+                }
+                packet.fetched_in = instruction_cache_.state();
             }
             gate_ = Gate::Registers;
             [[fallthrough]];
         case Gate::Registers:
-            if (!registers_free()) {
-                return false;
+            if (!registers_free(packet)) {
+                return wait_for_registers(packet);
             }
-            read_transfers();
+            if (packet.transfers > 0) {
+                read_transfers(packet);
+            }
             banks_open_at_ = now_ + packet.bank_wait;
             gate_ = Gate::Banks;
             [[fallthrough]];
@@ -44,8 +51,8 @@ bool Engine::issue_step() {
             gate_ = Gate::Structure;
             [[fallthrough]];
         case Gate::Structure:
-            if (!structure_accepts()) {
-                return false;
+            if (!structure_accepts(packet)) {
+                return wait_for_structure(packet);
             }
     }
     issue();
@@ -58,43 +65,42 @@ bool Engine::hold(Stall cause, Cycle until) {
     return false;
 }
 
-// Rule 5. The cause is `data` while a register is busy with a result, `dma` while only transfers hold registers.
-bool Engine::registers_free() {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
+// Rule 5.
+bool Engine::registers_free(const TimedPacket &packet) {
+    Cycle latest = 0;
+    for (int index = 0; index < packet.register_count; index++) {
+        latest = std::max(latest, scoreboard_.free_at(packet.registers[static_cast<size_t>(index)]));
+    }
+    return latest <= now_;
+}
+
+// The cause is `data` while a register is busy with a result, `dma` while only transfers hold registers.
+bool Engine::wait_for_registers(const TimedPacket &packet) {
     Cycle next_free = never;
-    bool busy = false, busy_with_result = false;
+    bool busy_with_result = false;
     for (int index = 0; index < packet.register_count; index++) {
         const RegisterId reg = packet.registers[static_cast<size_t>(index)];
-        const Cycle free_at = scoreboard_.free_at(reg);
-        if (free_at > now_) {
-            busy = true;
+        if (const Cycle free_at = scoreboard_.free_at(reg); free_at > now_) {
             busy_with_result |= !scoreboard_.held_by_transfer(reg);
             next_free = std::min(next_free, free_at);
         }
     }
-    return !busy || hold(busy_with_result ? Stall::Data : Stall::Dma, next_free);
+    return hold(busy_with_result ? Stall::Data : Stall::Dma, next_free);
 }
 
 // The registers of the waiting packet do not change any more: what its transfers are is known.
-void Engine::read_transfers() {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
-    transfer_count_ = 0;
-    if (packet.transfers == 0) {
-        return;
-    }
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-        if (operation.kind == OperationKind::Transfer) {
-            const DmaTile tile = dma_tile<MachineModel::Hardware>(state_, operation.instruction);
-            if (tile.rows > machine_.sdma.max_rows || tile.columns > machine_.sdma.max_cols) [[unlikely]] {
-                refuse("50", fmt::format("{} moves {} x {} elements, but a tile has at most {} x {}",
-                                         info(operation.instruction.op).mnemonic, tile.rows, tile.columns,
-                                         machine_.sdma.max_rows, machine_.sdma.max_cols));
-            }
-            transfers_[transfer_count_++] = {tile, operation.is_load, operation.destination, waiting_, issued_};
+void Engine::read_transfers(const TimedPacket &packet) {
+    size_t count = 0;
+    for (const TimedOperation &operation : packet.on_dma()) {
+        const Instruction &instruction = packet.instruction(operation);
+        const DmaTile tile = dma_tile<MachineModel::Hardware>(state_, instruction);
+        if (tile.rows > machine_.sdma.max_rows || tile.columns > machine_.sdma.max_cols) [[unlikely]] {
+            refuse("50", fmt::format("{} moves {} x {} elements, but a tile has at most {} x {}", info(instruction.op).mnemonic,
+                                     tile.rows, tile.columns, machine_.sdma.max_rows, machine_.sdma.max_cols));
         }
+        transfers_[count++] = {tile, operation.is_write, operation.destination, waiting_, issued_};
     }
-    if (transfer_count_ > 1) {
+    if (count > 1) {
         // The pads of transfers are values: this part of the packet contract waits until here (rule 50).
         const Packet &slots = program_.packets[static_cast<size_t>(waiting_)].packet;
         PacketPads pads = unknown_pads;
@@ -110,76 +116,77 @@ void Engine::read_transfers() {
     }
 }
 
-// Rule 7, in the order of the causes of rule 42.
-bool Engine::structure_accepts() {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
-    Cycle unit = 0, array = 0, vlsu = 0, sdma = 0;
-    size_t transfer = 0;
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-        switch (operation.kind) {
-            case OperationKind::Unit:
-            case OperationKind::ScalarAccess:
-                unit = std::max(unit, units_.blocked_until(operation.unit, now_));
-                break;
-            case OperationKind::Row:
-                array = array_.row_blocked_until(now_);
-                break;
-            case OperationKind::VectorAccess: {
-                const Pad &pad = pads_[operation.instruction.aux];
-                vlsu = std::max(vlsu, (operation.is_write ? pad.accepts_store() : pad.accepts_load()) ? 0 : never);
-                break;
-            }
-            case OperationKind::Transfer:
-                sdma = std::max(sdma, dma_.blocked_until(transfers_[transfer++].tile.pad, now_));
-                break;
-            case OperationKind::WeightLoad:
-            case OperationKind::Halt:
-                break;
-        }
+// Rule 7.
+bool Engine::structure_accepts(const TimedPacket &packet) {
+    bool accepts = true;
+    for (const TimedOperation &operation : packet.on_units()) {
+        accepts &= units_.accepts(operation.unit, now_);
+    }
+    if (packet.rows > 0) {
+        accepts &= array_.row_blocked_until(now_) == 0;
+    }
+    for (const TimedOperation &operation : packet.on_pads()) {
+        accepts &= pads_[operation.pad].accepts(operation.is_write);
+    }
+    if (packet.scalar_accesses > 0) {
+        accepts &= units_.accepts(Source::Ex5, now_);
+    }
+    for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
+        accepts &= dma_.blocked_until(transfers_[transfer].tile.pad, now_) == 0;
+    }
+    return accepts;
+}
+
+// In the order of the causes of rule 42.
+bool Engine::wait_for_structure(const TimedPacket &packet) {
+    Cycle unit = 0, sdma = 0;
+    for (const TimedOperation &operation : packet.on_units()) {
+        unit = std::max(unit, units_.blocked_until(operation.unit, now_));
+    }
+    if (packet.scalar_accesses > 0) {
+        unit = std::max(unit, units_.blocked_until(Source::Ex5, now_));
     }
     if (unit > 0) {
         return hold(Stall::Unit, unit);
     }
-    if (array > 0) {
-        return hold(Stall::Array, array);
+    if (packet.rows > 0 && array_.row_blocked_until(now_) > 0) {
+        return hold(Stall::Array, array_.row_blocked_until(now_));
     }
-    if (vlsu > 0) {
-        return hold(Stall::Vlsu, vlsu);
+    for (const TimedOperation &operation : packet.on_pads()) {
+        if (!pads_[operation.pad].accepts(operation.is_write)) {
+            return hold(Stall::Vlsu, never);
+        }
     }
-    return sdma == 0 || hold(Stall::Sdma, sdma);
+    for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
+        sdma = std::max(sdma, dma_.blocked_until(transfers_[transfer].tile.pad, now_));
+    }
+    return hold(Stall::Sdma, sdma);
 }
 
 // All slots issue; values are computed here and now, which rules 51 to 53 make right.
 void Engine::issue() {
-    TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
+    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
     // Addresses are those before the packet: a branch or a scalar operation of its own may change a base register.
     std::array<uint32_t, 4> addresses;
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        addresses[static_cast<size_t>(slot)] = check_operation(packet.operations[static_cast<size_t>(slot)]);
-    }
-    for (size_t transfer = 0; transfer < transfer_count_; transfer++) {
-        hazards_.check_transfer({transfers_.data(), transfer_count_}, transfer, now_);
-    }
+    check_accesses(packet, addresses);
     const PacketOutcome outcome = execute_packet<MachineModel::Hardware>(state_, packet.values);
     if (observer_ != nullptr) [[unlikely]] {
         tell_issue(packet, addresses);
     }
-    const Transfer *transfer = transfers_.data();
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        issue_operation(packet.operations[static_cast<size_t>(slot)], addresses[static_cast<size_t>(slot)], transfer);
-    }
+    start_operations(packet, addresses);
     packet_issues_[static_cast<size_t>(waiting_)]++;
     issued_++;
     go_on(outcome);
 }
 
+// Operations in slot order.
 void Engine::tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses) {
     observer_->issues(waiting_, now_, state_);
+    std::array<Issued, 4> told;
     const Transfer *transfer = transfers_.data();
-    for (int slot = 0; slot < packet.operation_count; slot++) {
-        const TimedOperation &operation = packet.operations[static_cast<size_t>(slot)];
-        Issued issued{waiting_, slot, &operation.instruction, now_, 0, addresses[static_cast<size_t>(slot)], 0, 0};
+    for (const TimedOperation &operation : packet.all()) {
+        Issued &issued = told[operation.slot];
+        issued = {waiting_, operation.slot, &packet.instruction(operation), now_, 0, 0, 0, 0};
         switch (operation.kind) {
             case OperationKind::Unit:
                 issued.busy = operation.interval;
@@ -188,8 +195,12 @@ void Engine::tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4>
             case OperationKind::WeightLoad:
                 issued.busy = 1;
                 break;
+            case OperationKind::ScalarAccess:
+                issued.address = addresses[operation.slot];
+                break;
             case OperationKind::VectorAccess:
-                issued.pad = operation.instruction.aux;
+                issued.address = addresses[operation.slot];
+                issued.pad = operation.pad;
                 break;
             case OperationKind::Transfer:
                 issued.pad = transfer->tile.pad;
@@ -197,67 +208,60 @@ void Engine::tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4>
                 issued.memory = transfer->tile.address;
                 transfer++;
                 break;
-            case OperationKind::ScalarAccess:
             case OperationKind::Halt:
                 break;
         }
-        observer_->operation(issued);
+    }
+    for (size_t slot = 0; slot < packet.values.count; slot++) {
+        observer_->operation(told[slot]);
     }
 }
 
-// Rules 52 and 53. Returns the byte of a scalar access, or the row of a vector access.
-uint32_t Engine::check_operation(const TimedOperation &operation) const {
-    const std::span<const Transfer> own(transfers_.data(), transfer_count_);
-    const Instruction &instruction = operation.instruction;
-    uint32_t address = 0;
-    switch (operation.kind) {
-        case OperationKind::WeightLoad:
-            array_.check_weight_load(now_);
-            break;
-        case OperationKind::ScalarAccess:
-            address = state_.x[instruction.a] + static_cast<uint32_t>(instruction.imm);
-            hazards_.check_scalar_access(instruction, address, own, now_);
-            break;
-        case OperationKind::VectorAccess:
-            address = vreg_row(state_, instruction);
-            hazards_.check_vector_access(instruction, address, own, now_);
-            break;
-        default:
-            break;
+// Rules 52 and 53. Gives the byte of a scalar access and the row of a vector access, by slot.
+void Engine::check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &addresses) const {
+    const std::span<const Transfer> own(transfers_.data(), packet.transfers);
+    if (packet.loads_weights) {
+        array_.check_weight_load(now_);
     }
-    return address;
+    for (const TimedOperation &operation : packet.on_pads()) {
+        const Instruction &instruction = packet.instruction(operation);
+        addresses[operation.slot] = vreg_row(state_, instruction);
+        hazards_.check_vector_access(instruction, addresses[operation.slot], own, now_);
+    }
+    for (const TimedOperation &operation : packet.on_data_cache()) {
+        const Instruction &instruction = packet.instruction(operation);
+        addresses[operation.slot] = state_.x[instruction.a] + static_cast<uint32_t>(instruction.imm);
+        hazards_.check_scalar_access(instruction, addresses[operation.slot], own, now_);
+    }
+    for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
+        hazards_.check_transfer(own, transfer, now_);
+    }
 }
 
-// `address` is the byte of a scalar access or the row of a vector access; `transfer` advances over those of the packet.
-void Engine::issue_operation(const TimedOperation &operation, uint32_t address, const Transfer *&transfer) {
-    switch (operation.kind) {
-        case OperationKind::Unit:
+void Engine::start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses) {
+    for (const TimedOperation &operation : packet.on_units()) {
+        scoreboard_.reserve(operation.destination);
+        writeback_.push(operation.unit, now_ + 1 + operation.latency, operation.destination, now_);
+        units_.set_ready(operation.unit, now_ + operation.interval);
+    }
+    for (const TimedOperation &operation : packet.on_array()) {
+        scoreboard_.reserve(operation.destination);
+        array_.issue_row(now_, operation.destination);
+    }
+    for (const TimedOperation &operation : packet.on_pads()) {
+        if (!operation.is_write) {
             scoreboard_.reserve(operation.destination);
-            writeback_.push(operation.unit, now_ + 1 + operation.latency, operation.destination);
-            units_.set_ready(operation.unit, now_ + operation.interval);
-            break;
-        case OperationKind::ScalarAccess:
-            if (!operation.is_write) {
-                scoreboard_.reserve(operation.destination);
-            }
-            data_cache_.issue(address, operation.is_write, operation.destination, now_);
-            break;
-        case OperationKind::Row:
+        }
+        pads_[operation.pad].issue(operation.is_write, addresses[operation.slot], operation.destination, waiting_, issued_, now_);
+    }
+    for (const TimedOperation &operation : packet.on_data_cache()) {
+        if (!operation.is_write) {
             scoreboard_.reserve(operation.destination);
-            array_.issue_row(now_, operation.destination);
-            break;
-        case OperationKind::VectorAccess:
-            if (!operation.is_write) {
-                scoreboard_.reserve(operation.destination);
-            }
-            pads_[operation.instruction.aux].issue(operation.is_write, address, operation.destination, waiting_, issued_, now_);
-            break;
-        case OperationKind::Transfer:
-            dma_.start(*transfer++, now_);
-            break;
-        case OperationKind::WeightLoad:
-        case OperationKind::Halt:
-            break;
+        }
+        data_cache_.issue(addresses[operation.slot], operation.is_write, operation.destination, now_);
+    }
+    for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
+        dma_.start(transfers_[transfer], now_);
     }
 }
 

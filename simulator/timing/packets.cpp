@@ -35,15 +35,14 @@ Cycle alu_latency(const Machine &machine, Opcode op) {
     return is_compare ? machine.vec.cmp_L : machine.vec.add_L;
 }
 
-TimedOperation make_operation(const Machine &machine, const Instruction &instruction) {
+TimedOperation make_operation(const Machine &machine, const Instruction &instruction, int slot) {
     TimedOperation operation;
-    operation.instruction = instruction;
-    operation.counted_as = info(instruction.op).unit;
+    operation.slot = static_cast<uint8_t>(slot);
     const Operands named = operands(instruction, machine.sa.psum_in);
     if (named.destinations > 0) {
         operation.destination = register_id(named.destination[0]);
     }
-    switch (operation.counted_as) {
+    switch (info(instruction.op).unit) {
         case Unit::Ex1:
             set_unit(operation, Source::Ex1, machine.ex1.L, machine.ex1.ii);
             break;
@@ -84,10 +83,11 @@ TimedOperation make_operation(const Machine &machine, const Instruction &instruc
         case Unit::Vlsu:
             operation.kind = OperationKind::VectorAccess;
             operation.is_write = instruction.op == Opcode::vreg_st;
+            operation.pad = instruction.aux;
             break;
         case Unit::Sdma:
             operation.kind = OperationKind::Transfer;
-            operation.is_load = instruction.op == Opcode::scpad_ld;
+            operation.is_write = instruction.op == Opcode::scpad_ld;
             break;
         default:  // halt; nops are left out before, undefined operations refused
             operation.kind = OperationKind::Halt;
@@ -139,8 +139,7 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     BankReads bank_reads(machine);
     for (int slot = 0; slot < packet.values.count; slot++) {
         const Instruction &instruction = packet.values.slot[static_cast<size_t>(slot)];
-        const TimedOperation operation = make_operation(machine, instruction);
-        packet.operations[packet.operation_count++] = operation;
+        packet.operations[static_cast<size_t>(slot)] = make_operation(machine, instruction, slot);
         const Operands named = operands(instruction, machine.sa.psum_in);
         for (const Register reg : named.reads()) {
             bank_reads.add(reg);
@@ -149,8 +148,6 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
         for (const Register reg : named.writes()) {
             add_register(packet, register_id(reg));
         }
-        packet.transfers += operation.kind == OperationKind::Transfer;
-        packet.halts |= operation.kind == OperationKind::Halt;
         if (is_branch(instruction.op)) {
             packet.control = Control::Branch;
         } else if (is_control(instruction.op)) {
@@ -158,6 +155,15 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
         }
     }
     packet.bank_wait = bank_reads.wait();
+    const auto operations = std::span(packet.operations).first(packet.values.count);
+    std::ranges::stable_sort(operations, {}, &TimedOperation::kind);
+    const auto count = [&](OperationKind kind) { return static_cast<uint8_t>(std::ranges::count(operations, kind, &TimedOperation::kind)); };
+    packet.units = count(OperationKind::Unit);
+    packet.rows = count(OperationKind::Row);
+    packet.accesses = count(OperationKind::VectorAccess);
+    packet.scalar_accesses = count(OperationKind::ScalarAccess);
+    packet.transfers = count(OperationKind::Transfer);
+    packet.loads_weights = count(OperationKind::WeightLoad) > 0;
     return packet;
 }
 

@@ -4,7 +4,7 @@
 
 namespace atalla::timing {
 
-Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards,
+Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards, Wakes &wakes,
          Observer *observer)
     : number_(number),
       source_(vlsu_source(static_cast<int>(number))),
@@ -19,6 +19,7 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       dma_(dma),
       writeback_(writeback),
       hazards_(hazards),
+      wake_(wakes.pad[number]),
       observer_(observer),
       vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
       waiting_{Queue<PadRequest>(queue_ + 2), Queue<PadRequest>(queue_ + 2)} {}
@@ -108,7 +109,7 @@ void Pad::start(bool write, Cycle now) {
     } else if (write) {
         stores_waiting_--;
     } else {
-        writeback_.push(source_, now + load_offer_, started.destination);
+        writeback_.push(source_, now + load_offer_, started.destination, now);
     }
     waiting_[write].pop();
 }
@@ -120,8 +121,9 @@ void Pad::update_wake(Cycle now) {
             wake_ = std::min(wake_, std::max(now + 1, last_start_[write] + start_interval_[write]));
         }
     }
-    if (!full() && !vlsu_.empty()) {
-        wake_ = std::min(wake_, std::max(now + 1, vlsu_.front().present_at));
+    if (!full()) {
+        const Cycle next_access = vlsu_.empty() ? never : vlsu_.front().present_at;
+        wake_ = std::min(wake_, std::max(now + 1, std::min(next_access, dma_.next_present(number_))));
     }
 }
 

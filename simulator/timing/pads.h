@@ -14,12 +14,13 @@ namespace atalla::timing {
 
 class Pad {
 public:
-    Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards,
+    Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback, const Hazards &hazards, Wakes &wakes,
         Observer *observer);
 
-    // Whether a vreg.ld (vreg.st) may issue (rule 26).
-    bool accepts_load() const { return loads_ - writeback_.written(source_) < load_queue_; }
-    bool accepts_store() const { return stores_waiting_ < store_queue_; }
+    // Whether a vreg.ld (or vreg.st) may issue (rule 26).
+    bool accepts(bool store) const {
+        return store ? stores_waiting_ < store_queue_ : loads_ - writeback_.written(source_) < load_queue_;
+    }
 
     // A vreg.ld (or vreg.st) of a row issues now. `destination` is the vector that a load gives.
     void issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now);
@@ -27,8 +28,6 @@ public:
     // Accepts requests, then starts the oldest read and the oldest write. Throws PacketRefusal (rule 51). Returns whether
     // something happened that the issue of the next cycle may wait for.
     bool step(Cycle now);
-    // The earliest cycle in which step() has something to do, as far as the pad and its VLSU know.
-    Cycle wake() const { return std::min(wake_, full() ? never : dma_.next_present(number_)); }
 
     // Reads and writes started.
     uint64_t started(bool write) const { return started_[write]; }
@@ -67,6 +66,7 @@ private:
     Dma &dma_;
     Writeback &writeback_;
     const Hazards &hazards_;
+    Cycle &wake_;
     Observer *const observer_;
 
     Queue<PadRequest> vlsu_;
@@ -78,7 +78,6 @@ private:
     // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.
     static constexpr size_t filter_size = 256;
     std::array<std::array<uint16_t, filter_size>, 2> pending_{};
-    Cycle wake_ = never;
     Cycle last_landing_ = long_ago;
 };
 

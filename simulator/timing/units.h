@@ -1,7 +1,6 @@
 // Scalar and lane units: when each accepts its next operation (rules 10, 12, 13).
 #pragma once
 
-#include <algorithm>
 #include <array>
 
 #include "simulator/timing/writeback.h"
@@ -15,13 +14,12 @@ public:
     // The unit accepts nothing before this cycle; `never` while nobody knows.
     void set_ready(Source unit, Cycle from) { ready_at_[static_cast<size_t>(unit)] = from; }
 
+    bool accepts(Source unit, Cycle now) const {
+        return ready_at_[static_cast<size_t>(unit)] <= now && (writeback_.losers(now) >> static_cast<int>(unit) & 1) == 0;
+    }
     // 0 if the unit accepts an operation now, else the earliest cycle in which that may change.
     Cycle blocked_until(Source unit, Cycle now) const {
-        const Cycle ready_at = ready_at_[static_cast<size_t>(unit)];
-        if (ready_at > now) {
-            return ready_at;
-        }
-        return writeback_.lost_in(unit, now) ? now + 1 : 0;
+        return accepts(unit, now) ? 0 : std::max(ready_at_[static_cast<size_t>(unit)], now + 1);
     }
 
 private:

@@ -181,7 +181,7 @@ TEST(DataMovementFunctional, AddressesAroundTheFramePointerAreMemory) {
     const auto goes_to_memory = [&](uint32_t frame, uint32_t address) {
         rig.state.x[33] = frame;
         rig.state.x[1] = address;
-        rig.state.words = {};
+        rig.state.words = WordMemory();
         rig.run("vreg.st v1, x1, x0, 31, 0");
         return rig.state.words.exists(address & ~3u);
     };
