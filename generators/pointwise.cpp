@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -60,10 +61,8 @@ public:
             column_ = false;
             for (size_t i = 0; i < names_.size(); i++) column_ = column_ || (!nest_.is_present(i, 0) && !nest_.is_single(i));
         }
-        // What the expression costs does not depend on the shape.
-        std::map<std::string, Expr> values;
-        for (const std::string &name : names_) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
-        count_ = count_lane_operations(machine_expression(expression_, values));
+        rest_ = without_parts(expression_);
+        count_ = count_of(rest_);
     }
 
     Space space(const Machine &machine) const override {
@@ -82,7 +81,7 @@ public:
         space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
         space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [this, machine](const Point &point) {
             const Tiling t = tiling(machine, point["block"]);
-            const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = static_cast<int64_t>(names_.size()) + 1;
+            const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = operands() + 1;
             const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
             const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
             return (buffers + groups - 1) / groups * rows + buffers <= machine.pad_rows();
@@ -134,7 +133,7 @@ public:
         for (size_t d = 2; d < nest_.dims.size(); d++) others *= static_cast<double>(nest_.dims[d].extent);
         const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);
         const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
-        const double moved = static_cast<double>(names_.size() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1;
+        const double moved = static_cast<double>(operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1;
         // A block's first transfers and its loop's start; the first block alone waits for everything.
         // Straight-line code that does not fit the instruction cache comes anew every turn, a line of packets at a time.
         const double code = static_cast<double>(point["unroll"] * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
@@ -147,16 +146,62 @@ protected:
     KernelWork work(const Machine &) const override {
         KernelWork work;
         work.bytes = tensor_bytes();
+        const auto counted = [&](const LaneCount &count, int64_t elements) {
+            const int64_t vectors = (elements + lanes - 1) / lanes;
+            work.lanes.adds += count.work.adds * vectors;
+            work.lanes.muls += count.work.muls * vectors;
+            work.lanes.exps += count.work.exps * vectors;
+            work.copies += count.copies * vectors;
+        };
+        counted(count_, outputs_[0].elements());
+        for (const Part &part : parts_) counted(count_of(part.node), nest_.dims[part.dim].extent);
         const int64_t vectors = (outputs_[0].elements() + lanes - 1) / lanes;
-        work.lanes.adds = count_.work.adds * vectors;
-        work.lanes.muls = count_.work.muls * vectors;
-        work.lanes.exps = count_.work.exps * vectors;
-        work.copies = count_.copies * vectors;
         work.rows_loaded = work.rows_stored = vectors;
         return work;
     }
 
 private:
+    // What depends on one dimension alone, the innermost or the next, is computed once for all others.
+    struct Part {
+        std::string name;
+        ExpressionNode node;
+        size_t dim = 0;
+    };
+
+    int64_t operands() const { return static_cast<int64_t>(names_.size() + parts_.size()); }
+    size_t input_of(const std::string &name) const { return static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin()); }
+
+    // The only dimension that all inputs of a call have, where others are without it.
+    std::optional<size_t> only_dim(const ExpressionNode &node) const {
+        if (node.kind != ExpressionNode::Call || nest_.dims.size() < 2) return {};
+        std::optional<size_t> found;
+        for (const std::string &name : node.inputs()) {
+            size_t dims = 0, last = 0;
+            for (size_t d = 0; d < nest_.dims.size(); d++)
+                if (nest_.is_present(input_of(name), d)) dims++, last = d;
+            if (dims != 1 || last > 1 || (found && *found != last)) return {};
+            found = last;
+        }
+        return found;
+    }
+    ExpressionNode without_parts(const ExpressionNode &node) {
+        if (const std::optional<size_t> dim = only_dim(node)) {
+            for (const Part &part : parts_)
+                if (part.node.text() == node.text()) return ExpressionNode::input(part.name);
+            parts_.push_back({fmt::format("part {}", parts_.size()), node, *dim});
+            return ExpressionNode::input(parts_.back().name);
+        }
+        ExpressionNode rest = node;
+        for (ExpressionNode &argument : rest.arguments) argument = without_parts(argument);
+        return rest;
+    }
+    // What an expression costs does not depend on the shape.
+    static LaneCount count_of(const ExpressionNode &node) {
+        std::map<std::string, Expr> values;
+        for (const std::string &name : node.inputs()) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
+        return count_lane_operations(machine_expression(node, values));
+    }
+
     static int calls(const ExpressionNode &node) {
         int count = node.kind == ExpressionNode::Call;
         for (const ExpressionNode &argument : node.arguments) count += calls(argument);
@@ -171,7 +216,7 @@ private:
     // Elements of a row in one tile: all buffers must fit the pads with at least four rows (or one column of numbers) each.
     int64_t most_cols(const Machine &machine) const {
         const int64_t slots = machine.timed() ? 2 : 1, rows = row_step(machine);
-        const int64_t vectors = machine.pad.count * machine.pad_rows() / (slots * rows * (static_cast<int64_t>(names_.size()) + 2));
+        const int64_t vectors = machine.pad.count * machine.pad_rows() / (slots * rows * (operands() + 2));
         int64_t cols = longest_row;
         while (cols > lanes && cols / lanes > vectors) cols /= 2;
         return cols;
@@ -208,12 +253,13 @@ private:
     bool fits(const Machine &machine, const Tiling &t) const {
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
         const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
-        return rows * static_cast<int64_t>(names_.size() + 1) + static_cast<int64_t>(4 * names_.size()) <= machine.pad.count * machine.pad_rows() &&
+        return rows * (operands() + 1) + 4 * operands() <= machine.pad.count * machine.pad_rows() &&
                rows <= 4 * most_buffer_rows;
     }
 
-    ExpressionNode expression_;
+    ExpressionNode expression_, rest_;   // rest_: with parts in place of what they compute
     std::vector<std::string> names_;
+    std::vector<Part> parts_;
     Shape result_;
     LoopNest nest_;
     bool column_ = false;   // an input has one element for each row
@@ -235,12 +281,19 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     KernelDefinition kernel;
     std::map<std::string, Expr> values;
     std::vector<Func> staged;
+    std::vector<ImageParam> tensors;
+    const std::vector<std::string> used = rest_.inputs();
     for (size_t i = 0; i < names_.size(); i++) {
         std::vector<int64_t> extents = nest_.extents_of(i);
         if (extents.empty()) extents = {1};
         ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
+        tensors.push_back(tensor);
         kernel.arguments.push_back(tensor);
         kernel.inputs.push_back({names_[i], extents});
+        if (std::find(used.begin(), used.end(), names_[i]) == used.end()) {
+            staged.emplace_back();
+            continue;
+        }
         Func rows(names_[i] + "_rows");
         if (nest_.is_single(i)) {
             rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
@@ -266,8 +319,26 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         staged.push_back(rows);
     }
+    std::vector<std::pair<std::vector<Func>, const Part *>> computed;   // the inputs of a part, then the part
+    for (const Part &part : parts_) {
+        const Var v = vars[part.dim];
+        const int extent = size(nest_.dims[part.dim].extent);
+        std::map<std::string, Expr> own;
+        std::vector<Func> funcs;
+        for (const std::string &name : part.node.inputs()) {
+            Func rows(fmt::format("{}_{}_rows", name, computed.size()));
+            rows(v) = select(v < extent, tensors[input_of(name)](min(v, extent - 1)), undef<BFloat>());
+            own[name] = rows(v);
+            funcs.push_back(rows);
+        }
+        Func values_of_part(fmt::format("part_{}", computed.size()));
+        values_of_part(v) = Internal::common_subexpression_elimination(machine_expression(part.node, own), true);
+        values[part.name] = values_of_part(v);
+        funcs.push_back(values_of_part);
+        computed.emplace_back(std::move(funcs), &part);
+    }
     // Parts that are used several times are named, or Halide would walk through each use.
-    y(vars) = Internal::common_subexpression_elimination(machine_expression(expression_, values), true);
+    y(vars) = Internal::common_subexpression_elimination(machine_expression(rest_, values), true);
     out(vars) = y(vars);
 
     // ---- schedule
@@ -305,8 +376,21 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     const bool ring = many && machine.timed() && vectors * t.rows > across * down;
     if (ring) y.hoist_storage_root().ring_buffer(2);
     in_pads({y});
+    for (const auto &[funcs, part] : computed) {
+        const Var v = vars[part->dim];
+        const bool by_tile = part->dim == 0 ? t.width > t.cols : t.rows < t.height;
+        const int64_t extent = round_up(part->dim == 0 ? t.stored_cols : t.rows, lanes);
+        for (Func f : funcs) {
+            if (by_tile) f.compute_at(out, part->dim == 0 ? no : tile).bound_extent(v, size(extent));
+            else f.compute_root().bound(v, 0, size(extent));
+            in_pads({f});
+        }
+        Func last = funcs.back();
+        last.vectorize(v, size(lanes));
+    }
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
+        if (!rows.defined()) continue;
         if (nest_.is_single(i)) {
             rows.compute_root().bound(lane, 0, size(lanes));
         } else {
@@ -334,7 +418,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         in_pads({rows});
     }
     whole_loops(out);
-    for (const std::string &name : names_) kernel.layouts[name + "_rows"].pads = size(point["pads"]);
+    for (const std::string &name : used) kernel.layouts[name + "_rows"].pads = size(point["pads"]);
     kernel.layouts["y"].pads = size(point["pads"]);
     std::vector<int64_t> extents;
     for (const LoopNest::Dim &dim : nest_.dims) extents.push_back(dim.extent);

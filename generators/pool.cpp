@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -119,7 +120,7 @@ private:
 
 // Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond it.
 int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad) {
-    const int64_t first = axis.first(at), end = std::min(first + axis.kernel, axis.size + axis.padding);
+    const int64_t first = axis.first(at), end = std::min(axis.end(at), axis.size + axis.padding);
     return count_include_pad ? end - first : std::min(end, axis.size) - std::max<int64_t>(first, 0);
 }
 bool uniform(const PoolAxis &axis, bool count_include_pad) {
@@ -128,7 +129,15 @@ bool uniform(const PoolAxis &axis, bool count_include_pad) {
     return true;
 }
 // Does any window reach beyond the image?
-bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.first(axis.results - 1) + axis.kernel > axis.size; }
+bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.end(axis.results - 1) > axis.size; }
+
+std::vector<PoolPhase> pool_phases(const PoolAxis &axis) {
+    if (!axis.adaptive) return {{0, 1, axis.results, 0, axis.stride, axis.kernel}};
+    const int64_t count = std::gcd(axis.size, axis.results), step = axis.results / count;
+    std::vector<PoolPhase> phases;
+    for (int64_t at = 0; at < step; at++) phases.push_back({at, step, count, axis.first(at), axis.size / count, axis.end(at) - axis.first(at)});
+    return phases;
+}
 
 Expr window_mean(const PoolShape &shape, Expr sum, Expr lane, Expr x, Expr y) {
     const auto constant = [](double factor) { return bf16(static_cast<float>(factor)); };
@@ -168,6 +177,14 @@ PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t 
     axis.results = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     // A window that would begin behind the image and the padding before it is left out.
     if (ceil_mode && (axis.results - 1) * stride >= size + padding) axis.results--;
+    return axis;
+}
+
+PoolAxis adaptive_axis(int64_t size, int64_t results) {
+    PoolAxis axis{size, results, size / results, size / results, 0};
+    if (size % results == 0) return axis;
+    axis.adaptive = true;
+    for (int64_t at = 0; at < results; at++) axis.kernel = std::max(axis.kernel, axis.end(at) - axis.first(at));
     return axis;
 }
 
@@ -260,8 +277,8 @@ Reference pool_reference(const PoolShape &shape, const TensorData &input) {
             for (int64_t ox = 0; ox < ax.results; ox++)
                 for (int64_t c = 0; c < shape.channels; c++) {
                     double sum = 0, largest = -std::numeric_limits<double>::infinity(), magnitudes = 0;
-                    for (int64_t y = std::max<int64_t>(ay.first(oy), 0); y < std::min(ay.first(oy) + ay.kernel, ay.size); y++)
-                        for (int64_t x = std::max<int64_t>(ax.first(ox), 0); x < std::min(ax.first(ox) + ax.kernel, ax.size); x++) {
+                    for (int64_t y = std::max<int64_t>(ay.first(oy), 0); y < std::min(ay.end(oy), ay.size); y++)
+                        for (int64_t x = std::max<int64_t>(ax.first(ox), 0); x < std::min(ax.end(ox), ax.size); x++) {
                             const auto value = static_cast<double>(bf16_float(input[at(image, y, x, c)]));
                             sum += value;
                             magnitudes += std::abs(value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "generators/kernel_definition.h"
 #include "generators/kernel_run.h"
@@ -18,8 +19,18 @@ enum class Pooling { Max, Average };
 struct PoolAxis {
     int64_t size = 1, results = 1;
     int64_t kernel = 1, stride = 1, padding = 0;
-    int64_t first(int64_t at) const { return at * stride - padding; }
+    bool adaptive = false;   // windows from floor(at size / results) to ceil((at + 1) size / results); `kernel` is the longest
+    int64_t first(int64_t at) const { return adaptive ? at * size / results : at * stride - padding; }
+    // Behind the last element, of the image or the padding.
+    int64_t end(int64_t at) const { return adaptive ? ((at + 1) * size + results - 1) / results : first(at) + kernel; }
 };
+
+// Results `first`, `first + step`, ... whose windows are alike: each begins `stride` behind the one before.
+struct PoolPhase {
+    int64_t first = 0, step = 1, count = 1;
+    int64_t start = 0, stride = 1, kernel = 1;   // of the first window, from the beginning of the padding
+};
+std::vector<PoolPhase> pool_phases(const PoolAxis &axis);
 
 struct PoolShape {
     Pooling kind = Pooling::Max;
@@ -34,6 +45,8 @@ struct PoolShape {
 
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
 PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
+// Windows that share an image of this size among so many results.
+PoolAxis adaptive_axis(int64_t size, int64_t results);
 
 // What of the padding a window sees, and the factor of its sum.
 bool reaches_out(const PoolAxis &axis);

@@ -4,6 +4,7 @@
 
 #include "generators/pipeline_workload.h"
 #include "generators/pool.h"
+#include "generators/reduce_operators.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -133,11 +134,64 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     return row;
 }
 
+OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std::vector<std::string> schemas) {
+    OperatorDeclaration row;
+    row.name = name;
+    row.schemas = std::move(schemas);
+    row.help = fmt::format("the mean of the windows that share the image evenly; --op {} --shape {} --output-size {}", name, dimensions == 2 ? "1x64x14x14" : "1x64x128",
+                           dimensions == 2 ? "7,7" : "16");
+    row.card.family = "pooling";
+    row.card.algorithm = "to one result: the mean over the image, blocks of 32 through the array (fp32, rounded to bf16) added in fp32; to more: the windows of average pooling, "
+                         "results whose windows have equal sizes in one loop";
+    row.card.space = "that of mean, or of avg_pool2d";
+    row.card.bound = "as mean, or as avg_pool2d";
+    row.card.reference = "float64, relative to the sum of magnitudes";
+    row.card.supports = "any sizes; nchw, where an infinity or NaN spreads over 32 elements and zeros lose their sign; nhwc where the result's sizes divide the image's";
+    row.card.refuses = "nchw where 32 planes do not fit the pads, but for one result; sizes with more than 36 kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one)";
+    row.card.fuses = "nothing yet";
+    row.tensors = {{"x", {"self", "input"}, "the images"}};
+    row.attributes = {{"output_size", "of the result: one number, or one for each axis", std::vector<int64_t>{1}},
+                      {"layout", "of x: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"}};
+    row.example = dimensions == 2 ? "1x64x56x56" : "1x64x128";
+    row.make = [dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+        const std::string layout = request.word("layout");
+        if (layout != "nhwc" && layout != "nchw") throw Error(fmt::format("{}: layout must be nchw or nhwc, not '{}'", request.op, layout));
+        const bool planes = layout == "nchw";
+        const Shape &shape = request.shape("x");
+        if (shape.size() != dimensions + 1 && shape.size() != dimensions + 2)
+            throw Error(fmt::format("{}: expected {}D or {}D input, but got {}", request.op, dimensions + 1, dimensions + 2, shape_text(shape)));
+        const auto [rows, columns] = pair_of(request, "output_size", dimensions, 1);
+        if (rows < 1 || columns < 1) throw Error(fmt::format("{}: output_size must be greater than zero, but got {}, {}", request.op, rows, columns));
+        const size_t x_axis = shape.size() - (planes ? 1 : 2), y_axis = x_axis - 1;
+        for (size_t axis = dimensions == 2 ? y_axis : x_axis; axis <= x_axis; axis++)
+            if (shape[axis] == 0) throw Error(fmt::format("{}: expected input to have non-zero size for non-batch dimensions, but got {}", request.op, shape_text(shape)));
+        if (planes && columns == 1 && (dimensions == 1 || rows == 1)) return trailing_mean(request, dimensions);
+        PoolShape pool;
+        pool.kind = Pooling::Average;
+        pool.images = shape.size() == dimensions + 2 ? shape.front() : 1;
+        pool.channels = shape[shape.size() - 1 - (planes ? dimensions : 0)];
+        pool.planes_outermost = planes;
+        pool.x = adaptive_axis(shape[x_axis], columns);
+        if (dimensions == 2) pool.y = adaptive_axis(shape[y_axis], rows);
+        constexpr size_t most_phases = 36;
+        if (const size_t phases = pool_phases(pool.x).size() * pool_phases(pool.y).size(); phases > most_phases)
+            throw Error(fmt::format("{}: from {} to {}x{} there are {} kinds of windows, each with code of its own, and at most {} fit", request.op, shape_text(shape), rows, columns, phases, most_phases));
+        if (!planes && (pool.x.adaptive || pool.y.adaptive))
+            throw Error(fmt::format("{}: in layout nhwc the result's sizes must divide the image's {}", request.op, shape_text(shape)));
+        Shape result = shape;
+        result[x_axis] = columns;
+        if (dimensions == 2) result[y_axis] = rows;
+        return std::make_unique<Pool>(request, pool, result);
+    };
+    return row;
+}
+
 }  // namespace
 
 std::vector<OperatorDeclaration> pool_operators() {
     return {pool_row("max_pool2d", Pooling::Max, 2, {"max_pool2d", "max_pool2d_with_indices"}), pool_row("avg_pool2d", Pooling::Average, 2, {"avg_pool2d"}),
-            pool_row("max_pool1d", Pooling::Max, 1, {"max_pool1d"}), pool_row("avg_pool1d", Pooling::Average, 1, {"avg_pool1d"})};
+            pool_row("max_pool1d", Pooling::Max, 1, {"max_pool1d"}), pool_row("avg_pool1d", Pooling::Average, 1, {"avg_pool1d"}),
+            adaptive_row("adaptive_avg_pool2d", 2, {"adaptive_avg_pool2d", "_adaptive_avg_pool2d"}), adaptive_row("adaptive_avg_pool1d", 1, {"adaptive_avg_pool1d"})};
 }
 
 }  // namespace atalla

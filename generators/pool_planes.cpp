@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "generators/pad_room.h"
 #include "generators/pool.h"
 #include "generators/vocabulary.h"
@@ -41,6 +43,12 @@ public:
     }
 
 private:
+    struct Windows {
+        Func window;
+        RDom taps, places;
+        int64_t columns;
+    };
+
     bool padded() const { return reaches_out(shape_.x) || reaches_out(shape_.y); }
 
     // turned(plane, pixel) from raw(pixel, plane).
@@ -69,8 +77,18 @@ private:
     }
 
     void define_windows() {
-        taps_ = RDom(0, static_cast<int>(shape_.x.kernel), 0, static_cast<int>(shape_.y.kernel), "taps");
-        const Expr element = pixel(x * static_cast<int>(shape_.x.stride) + taps_.x, y * static_cast<int>(shape_.y.stride) + taps_.y);
+        results(l, p, b) = bf16(0.0f);
+        for (const PoolPhase &py : pool_phases(shape_.y))
+            for (const PoolPhase &px : pool_phases(shape_.x)) define_windows(px, py);
+    }
+
+    void define_windows(const PoolPhase &px, const PoolPhase &py) {
+        const auto size = [](int64_t n) { return static_cast<int>(n); };
+        const size_t number = windows.size();
+        Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
+                  RDom(0, size(px.count), 0, size(py.count), fmt::format("places{}", number)), px.count};
+        Func window = w.window;
+        const Expr element = pixel(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
         if (shape_.kind == Pooling::Max) {
             window(l, x, y, b) = bf16(-infinity);
             window(l, x, y, b) = select(strict_float(element != element), element, strict_float(max(element, window(l, x, y, b))));
@@ -78,10 +96,13 @@ private:
             window(l, x, y, b) = bf16(-0.0f);
             window(l, x, y, b) = strict_float(window(l, x, y, b) + element);
         }
-        results(l, p, b) = bf16(0.0f);
-        places = RDom(0, columns_, 0, rows_, "places");
-        const Expr value = window(l, places.x, places.y, b);
-        results(l, places.y * columns_ + places.x, b) = shape_.kind == Pooling::Max ? value : window_mean(shape_, value, l, places.x, places.y);
+        const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first), value = window(l, w.places.x, w.places.y, b);
+        // Windows of different sizes: those of a phase have the same.
+        const auto share = [&] { return bf16(static_cast<float>(1 / static_cast<double>(px.kernel * py.kernel))); };
+        results(l, row * columns_ + column, b) = shape_.kind == Pooling::Max                ? value
+                                                 : shape_.x.adaptive || shape_.y.adaptive ? strict_float(value * share())
+                                                                                          : window_mean(shape_, value, l, column, row);
+        windows.push_back(w);
     }
 
     void define_back() {
@@ -119,24 +140,34 @@ private:
             in_pads({framed});
         }
         results.compute_at(out, co).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(p, lanes * static_cast<int>(tiles_of(places_)));
-        results.update().reorder(l, places.x, places.y).vectorize(l, lanes);
-        const RVar ro("ro"), unrolled("r_unroll");
-        if (unroll_ > 1) results.update().split(places.x, ro, unrolled, unroll_);
-        window.compute_at(LoopLevel(results, unroll_ > 1 ? unrolled : places.x)).vectorize(l, lanes).bound_extent(l, lanes);
-        window.update().reorder(l, taps_.x, taps_.y).vectorize(l, lanes).unroll(taps_.x).unroll(taps_.y);
+        for (size_t i = 0; i < windows.size(); i++) schedule_windows(windows[i], static_cast<int>(i));
         finished.compute_at(out, co).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(t, static_cast<int>(tiles_of(places_)));
         schedule_turn(out_weights, out_part, finished, t, weight_unroll_ > 1 ? iu : i);
         if (weight_unroll_ > 1) finished.split(i, i, iu, weight_unroll_);
         in_pads({identity, raw, turned, results, finished});
-        in_registers({window});
+    }
+
+    void schedule_windows(Windows &w, int number) {
+        Stage update = results.update(number);
+        update.reorder(l, w.places.x, w.places.y).vectorize(l, lanes);
+        const RVar ro("ro"), unrolled(fmt::format("r{}_unroll", number));
+        const bool unrolls = unroll_ > 1 && w.columns % unroll_ == 0;
+        if (unrolls) update.split(w.places.x, ro, unrolled, unroll_);
+        w.window.compute_at(LoopLevel(results, unrolls ? unrolled : w.places.x)).vectorize(l, lanes).bound_extent(l, lanes);
+        w.window.update().reorder(l, w.taps.x, w.taps.y).vectorize(l, lanes);
+        // Each constant place of a pixel takes a register of its own.
+        constexpr int64_t most_taps = 64;
+        if (windows.size() == 1 && shape_.x.kernel * shape_.y.kernel <= most_taps) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
+        in_registers({w.window});
     }
 
     const PoolShape &shape_;
     const Machine &machine_;
     int unroll_, weight_unroll_, planes_, width_, height_, columns_, rows_, places_, pixels_;
     Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, t{"t"}, b{"b"}, x{"x"}, y{"y"}, p{"p"}, c{"c"};
-    RDom q{0, lanes, "q"}, taps_, places, inside_;
-    Func identity{"identity"}, raw{"raw"}, in_weights{"in_weights"}, in_part{"in_part"}, turned{"turned"}, framed{"framed"}, window{"window"}, results{"results"},
+    RDom q{0, lanes, "q"}, inside_;
+    std::vector<Windows> windows;
+    Func identity{"identity"}, raw{"raw"}, in_weights{"in_weights"}, in_part{"in_part"}, turned{"turned"}, framed{"framed"}, results{"results"},
         out_weights{"out_weights"}, out_part{"out_part"}, finished{"finished"}, out{"Y"};
 };
 
@@ -145,8 +176,9 @@ private:
 Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     std::vector<int64_t> unrolls;
     constexpr int64_t most_unrolled = 8, most_code = 160;
-    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, shape.x.results); unroll++)
-        if (shape.x.results % unroll == 0 && (unroll == 1 || unroll * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Max ? 2 : 1) <= most_code)) unrolls.push_back(unroll);
+    const int64_t columns = pool_phases(shape.x).front().count;
+    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++)
+        if (columns % unroll == 0 && (unroll == 1 || unroll * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Max ? 2 : 1) <= most_code)) unrolls.push_back(unroll);
     Space space;
     space.parameter("unroll", "results in straight-line code", unrolls).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32});
     space.constraint("pads", {"unroll"}, "32 planes of the image, framed by the padding, and their results fit the pads.", [=](const Point &) {

@@ -116,6 +116,19 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
 
 }  // namespace
 
+std::unique_ptr<Workload> trailing_mean(const WorkloadRequest &request, size_t axes) {
+    const Shape &shape = request.shape("x");
+    std::vector<bool> reduced(shape.size());
+    Shape result = shape;
+    double count = 1;
+    for (size_t d = shape.size() - axes; d < shape.size(); d++) {
+        reduced[d] = true;
+        result[d] = 1;
+        count *= static_cast<double>(shape[d]);
+    }
+    return std::make_unique<Reduce>(request, reduce_shape(Reduction::Mean, shape, reduced, count), result);
+}
+
 std::vector<OperatorDeclaration> reduce_operators() {
     return {reduce_row("sum", Reduction::Sum, {"sum", "sum.dim_IntList"}, "the sum"),
             reduce_row("mean", Reduction::Mean, {"mean", "mean.dim"}, "the mean"),

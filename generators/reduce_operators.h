@@ -9,4 +9,7 @@ namespace atalla {
 
 std::vector<OperatorDeclaration> reduce_operators();
 
+// The mean over the last `axes` dimensions, which stay with size 1: what pooling to one result is.
+std::unique_ptr<Workload> trailing_mean(const WorkloadRequest &request, size_t axes);
+
 }  // namespace atalla

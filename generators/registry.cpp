@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/attention_operator.h"
+#include "generators/batch_norm.h"
 #include "generators/convolution_operator.h"
 #include "generators/gemm_operator.h"
 #include "generators/matmul_operators.h"
@@ -33,7 +34,8 @@ const std::vector<const Operator *> &operators() {
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
         for (const auto &rows : {attention_operators(), convolution_operators()})
             for (const Operator *one : declared(rows)) list.push_back(one);
-        for (const Operator *one : declared(row_operators())) list.push_back(one);
+        for (const auto &rows : {row_operators(), batch_norm_operators()})
+            for (const Operator *one : declared(rows)) list.push_back(one);
         for (const Operator *one : declared(reduce_operators())) list.push_back(one);
         for (const Operator *one : declared(pool_operators())) list.push_back(one);
         for (const Operator *one : pointwise_operators()) list.push_back(one);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/lane_math.h"
 #include "generators/pipeline_workload.h"
 #include "generators/row_kernel.h"
 #include "generators/vocabulary.h"
@@ -70,11 +71,12 @@ protected:
 
 // ---- softmax
 
-constexpr RowCost softmax_cost{2, 2, 1, 3, 200, 2, 0, 1};
+constexpr RowCost softmax_cost{2, 2, 1, 3, 200, 2, 0, 1}, log_softmax_cost{4, 1, 1, 3, 300, 2, 0, 1};
 
+// exp(x - max) / sum of it, or the logarithm of that: x - max - log(sum).
 class Softmax : public RowWorkload {
 public:
-    Softmax(const WorkloadRequest &request, const RowShape &shape) : RowWorkload(request, shape, softmax_cost) {}
+    Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm) : RowWorkload(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         RowKernel k(shape_, machine, point, "Y");
@@ -84,19 +86,30 @@ public:
         e(k.n, k.m) = machine_exp(strict_float(x(k.n, k.m) - bf16(largest(k.m))));
         k.each(e);
         const Func total = k.sum("total", e);
+        if (logarithm_) {
+            const Var l("l");
+            Func spread("spread"), log_total("log_total");
+            spread(l, k.m) = bf16(total(k.m));
+            log_total(l, k.m) = lane_math::logarithm(spread(l, k.m));
+            k.lanes_of(spread, l);
+            k.lanes_of(log_total, l);
+            y(k.n, k.m) = strict_float(strict_float(x(k.n, k.m) - bf16(largest(k.m))) - log_total(k.n % 32, k.m));
+            return named(k.finish(y));
+        }
         inverse(k.m) = machine_rcp(total(k.m));
         k.single(inverse);
         y(k.n, k.m) = strict_float(e(k.n, k.m) * bf16(inverse(k.m)));
         return named(k.finish(y));
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
-        return by_rows(inputs[0], [](const std::vector<double> &row, double *values, double *peaks) {
+        return by_rows(inputs[0], [this](const std::vector<double> &row, double *values, double *peaks) {
             const double largest = *std::max_element(row.begin(), row.end());
             double sum = 0;
             for (double x : row) sum += std::exp(x - largest);
             for (size_t i = 0; i < row.size(); i++) {
-                values[i] = std::exp(row[i] - largest) / sum;
-                peaks[i] = 1 / sum;
+                values[i] = logarithm_ ? row[i] - largest - std::log(sum) : std::exp(row[i] - largest) / sum;
+                // The sum begins with exp(0) = 1, whose rounding the logarithm turns into an absolute error.
+                peaks[i] = logarithm_ ? std::max({1.0, std::log(sum), largest - row[i]}) : 1 / sum;
             }
         });
     }
@@ -109,7 +122,8 @@ protected:
         const int64_t vectors = all_vectors(), later = vectors - shape_.rows;
         KernelWork work;
         work.bytes = tensor_bytes();
-        work.lanes = {vectors + later, vectors, vectors, shape_.rows};
+        if (logarithm_) work.lanes = {2 * vectors + later, 0, vectors, shape_.rows};
+        else work.lanes = {vectors + later, vectors, vectors, shape_.rows};
         work.copies = later;
         work.rows_loaded = work.rows_stored = vectors;
         work.array_rows = vectors;
@@ -117,6 +131,9 @@ protected:
         work.array_tiles = 1;
         return work;
     }
+
+private:
+    bool logarithm_;
 };
 
 // ---- normalizations
@@ -222,16 +239,18 @@ RowShape trailing(const WorkloadRequest &request) {
     return {product(shape, 0, split), product(shape, split, shape.size())};
 }
 
-OperatorDeclaration softmax_row() {
+OperatorDeclaration softmax_row(bool logarithm) {
     OperatorDeclaration row;
-    row.name = "softmax";
-    row.schemas = {"softmax.int", "_softmax"};
-    row.help = "exp(x - max) / sum of it along an axis; --op softmax --shape 1024x512";
+    row.name = logarithm ? "log_softmax" : "softmax";
+    row.schemas = logarithm ? std::vector<std::string>{"log_softmax.int", "_log_softmax"} : std::vector<std::string>{"softmax.int", "_softmax"};
+    row.help = logarithm ? "x - max - log(sum of exp(x - max)) along an axis; --op log_softmax --shape 1024x512" : "exp(x - max) / sum of it along an axis; --op softmax --shape 1024x512";
     row.card = {"normalization",
-                "x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16) added in fp32, times its reciprocal",
+                fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16) added in fp32, {}",
+                            logarithm ? "rounded to bf16, its logarithm subtracted" : "times its reciprocal"),
                 "rows in the pads, rows and vectors in straight-line code",
-                "dram, and lanes: subtract, compare, masked copy, exp and multiply a vector, a reduction a row",
-                "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
+                fmt::format("dram, and lanes: {} a vector, a reduction a row", logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
+                logarithm ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
+                          : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
                 "any sizes, along the last axis",
                 "other axes than the last: permute first",
                 "nothing yet"};
@@ -239,12 +258,12 @@ OperatorDeclaration softmax_row() {
     row.attributes = {{"dim", "the axis", -1}};
     row.example = "1024x512";
     row.ignored = {"dtype", "half_to_float"};
-    row.make = [](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
+    row.make = [logarithm](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const Shape &shape = request.shape("x");
         const int64_t rank = static_cast<int64_t>(shape.size()), dim = wrap_dim(request.op, request.integer("dim"), rank);
         const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)], inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
         if (inner != 1) throw Error(fmt::format("{}: dimension {} of {} is not the last one; permute first", request.op, dim, shape_text(shape)));
-        return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length});
+        return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length}, logarithm);
     };
     return row;
 }
@@ -283,6 +302,6 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
 
 }  // namespace
 
-std::vector<OperatorDeclaration> row_operators() { return {softmax_row(), norm_row("layer_norm", true), norm_row("rms_norm", false)}; }
+std::vector<OperatorDeclaration> row_operators() { return {softmax_row(false), softmax_row(true), norm_row("layer_norm", true), norm_row("rms_norm", false)}; }
 
 }  // namespace atalla

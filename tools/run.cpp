@@ -31,6 +31,16 @@ struct Job {
     bool from_floats = false;
 };
 
+// An operand of a pointwise operator may be a number or a tensor: what is no number names a file.
+void divide_operands(const atalla::Operator &op, atalla::WorkloadArguments &arguments, Options &options) {
+    for (const atalla::OperatorTensor &tensor : op.tensors()) {
+        const auto given = arguments.find(tensor.name);
+        if (given == arguments.end() || nlohmann::json::accept(given->second)) continue;
+        options.tensors[tensor.name] = {given->second};
+        arguments.erase(given);
+    }
+}
+
 Job read_tensors(const Options &options, const atalla::Operator &op, const atalla::WorkloadArguments &arguments) {
     Job job;
     atalla::TensorList shapes;
@@ -60,10 +70,12 @@ atalla::NpyType output_type(const Options &options, const Job &job) {
     return options.type == "f32" ? atalla::NpyType::Float32 : atalla::NpyType::Bf16;
 }
 
-void run(const Options &options, const atalla::WorkloadOptions &what) {
+void run(Options options, const atalla::WorkloadOptions &what) {
     const atalla::Operator &op = what.op();
+    atalla::WorkloadArguments arguments = what.arguments();
+    divide_operands(op, arguments, options);
     const atalla::Machine machine = atalla::find_machine(options.machine);
-    const Job job = read_tensors(options, op, what.arguments());
+    const Job job = read_tensors(options, op, arguments);
     const atalla::Evaluator evaluator(job.workload, machine);
     const atalla::Point point = atalla::winning_point(op, job.workload, machine, options.database, options.quiet);
     const atalla::KernelDefinition kernel = job.workload->build(machine, point);

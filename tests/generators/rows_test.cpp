@@ -68,7 +68,9 @@ protected:
 };
 
 TEST_F(Rows, Softmax) {
-    for (int i = 0; i < rounds; i++) check("softmax", {{"shape", fmt::format("{}x{}x{}", 1 + below(3), size(20), size(machine.timed() ? 300 : 200))}}, static_cast<uint64_t>(i));
+    for (int i = 0; i < rounds; i++) 
+        for (const char *name : {"softmax", "log_softmax"})
+            check(name, {{"shape", fmt::format("{}x{}x{}", 1 + below(3), size(20), size(machine.timed() ? 300 : 200))}}, static_cast<uint64_t>(i));
 }
 
 TEST_F(Rows, Normalizations) {
@@ -83,6 +85,41 @@ TEST_F(Rows, Normalizations) {
         check("layer_norm", {{"shape", affine(true)}}, static_cast<uint64_t>(i));
         check("rms_norm", {{"shape", affine(false)}, {"eps", "0.001"}}, static_cast<uint64_t>(i));
     }
+}
+
+TEST_F(Rows, BatchNorm) {
+    for (int i = 0; i < rounds; i++) {
+        const int64_t channels = size(40);
+        const std::string of_channels = fmt::format(",{}", channels), image = below(4) == 0 ? "" : fmt::format("x{}x{}", 1 + below(8), size(40));
+        std::string shape = fmt::format("{}x{}{}{}{}", 1 + below(3), channels, image, of_channels, of_channels);
+        if (below(2) == 0) shape += below(2) == 0 ? of_channels + of_channels : ",-" + of_channels;
+        // Variances are not negative: NaN of negative ones are compared as well, but leave nothing to compare with float64.
+        check("batch_norm", {{"shape", shape}, {"eps", "6"}}, static_cast<uint64_t>(i));
+    }
+}
+
+TEST_F(Rows, AdaptivePooling) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"adaptive_avg_pool2d", "adaptive_avg_pool1d"}) {
+            const bool flat = std::string_view(name).ends_with("1d");
+            const auto side = [&] { return 1 + below(machine.timed() ? 20 : 8); };
+            const int64_t rows = side(), columns = side();
+            WorkloadArguments arguments;
+            // 32 planes do not fit small pads.
+            if (machine.timed() && below(4) != 0) {
+                arguments["shape"] = fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+                const auto few = [&] { return 1 + below(5); };
+                arguments["output-size"] = flat || below(4) == 0 ? fmt::format("{}", few()) : fmt::format("{},{}", few(), few());
+            } else if (below(2) == 0) {
+                arguments["shape"] = fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+            } else {
+                const int64_t factor = 1 + below(3);
+                arguments["shape"] = fmt::format("{}x{}{}x{}", 1 + below(2), flat ? "" : fmt::format("{}x", 2 * rows), factor * columns, size(70));
+                arguments["output-size"] = flat ? fmt::format("{}", columns) : fmt::format("{},{}", rows, columns);
+                arguments["layout"] = "nhwc";
+            }
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
 }
 
 TEST_F(Rows, Reductions) {
@@ -136,6 +173,8 @@ TEST_F(Rows, SpecialValues) {
         EXPECT_EQ(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, 1, 1, 2}), (std::vector<double>{infinity, 3}));
         EXPECT_TRUE(is_nan(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, 2})[0]));
     }
+    EXPECT_EQ(results("log_softmax", {{"shape", "3"}}, {5, -infinity, -infinity}), (std::vector<double>{0, -infinity, -infinity}));
+    EXPECT_TRUE(is_nan(results("log_softmax", {{"shape", "2"}}, {-infinity, -infinity})[0]));
     const WorkloadArguments pairs = {{"shape", "1x1x4x1"}, {"kernel-size", "1,2"}, {"layout", "nhwc"}};
     const std::vector<double> pooled = results("max_pool2d", pairs, {nan, 1, -infinity, -infinity});
     EXPECT_TRUE(is_nan(pooled[0]));
@@ -168,6 +207,13 @@ TEST(RowErrors, AreThoseOfPyTorch) {
     EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "5"}}), "max_pool2d: kernel size 5 is larger than the padded input of 4 + 2 * 0");
     EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "2"}, {"padding", "2"}}),
               "max_pool2d: padding should be at least 0 and at most half of the kernel size, but got padding 2 and kernel size 2");
+    EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x4x4"}, {"output-size", "0,2"}}), "adaptive_avg_pool2d: output_size must be greater than zero, but got 0, 2");
+    EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x0x4"}, {"output-size", "2"}}),
+              "adaptive_avg_pool2d: expected input to have non-zero size for non-batch dimensions, but got 1x2x0x4");
+    EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}), "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
+    EXPECT_EQ(workload_error("batch_norm", {{"shape", "2x3x4,3,3,4"}}), "batch_norm: weight should contain 3 elements, not 4");
+    EXPECT_EQ(workload_error("batch_norm", {{"shape", "4,4,4"}}), "batch_norm: expected at least 2 dimensions, of which the second is the channel, but got 4");
+    EXPECT_THAT(workload_error("batch_norm", {{"shape", "2x3,3,3"}, {"training", "true"}}), testing::HasSubstr("in training mode it changes its statistics"));
     EXPECT_EQ(workload_error("avg_pool2d", {{"shape", "4x4"}, {"kernel-size", "2"}}), "avg_pool2d: expected 3D or 4D input, but got 4x4");
 }
 
