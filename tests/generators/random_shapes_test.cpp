@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/declared_operator.h"
 #include "generators/evaluate.h"
 #include "generators/registry.h"
 #include "isa/error.h"
@@ -30,9 +31,8 @@ Shape random_shape(Random &random, size_t rank, int64_t most = 20'000) {
 std::string text_of(const std::vector<Shape> &shapes) {
     std::string text;
     for (const Shape &shape : shapes) {
-        std::string one;
-        for (int64_t size : shape) one += (one.empty() ? "" : "x") + std::to_string(size);
-        text += (text.empty() ? "" : ",") + (one.empty() ? "scalar" : one);
+        if (!text.empty()) text += ',';
+        text += shape_text(shape);
     }
     return text;
 }
