@@ -81,7 +81,7 @@ private:
     }
 
     // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
-    // all of them, weights hold for one iteration, rows must move in plain steps, and values of several iterations must not
+    // all of them, rows must move in plain steps, and values of several iterations must not
     // fill the registers.
     std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const {
         std::set<Reg> vectors;
@@ -98,7 +98,7 @@ private:
         for (size_t i = 0; i < graph.ops.size(); i++) {
             const Op &op = graph.ops[i];
             const std::vector<Reg> reads = reads_of(op);
-            if (op.opcode == Opcode::lw_vi || std::find(reads.begin(), reads.end(), loop.index) != reads.end()) return {};
+            if (std::find(reads.begin(), reads.end(), loop.index) != reads.end()) return {};
             if (op.side) stages[i] = 1;
         }
         return stages;

@@ -22,6 +22,12 @@ struct Dot {
     explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part") {}
 };
 
+// A product that turns tiles: rows of the identity, in registers, through weights.
+struct Turn : Dot {
+    Func rows;
+    explicit Turn(const std::string &name) : Dot(name), rows(name + "_rows") {}
+};
+
 // A product of matrices: its rows are the places of a strip of the result, its k tiles 32 channels of one element of the kernel. The
 // image lies in the pads once for each column of the kernel, so that the rows of all k tiles are one after the other.
 class ConvolutionPipeline {
@@ -66,11 +72,12 @@ private:
             turn(turned, raw(k, w, y, xb, cb, yb, g, b), xb, {y, cb, yb, g, b});
         }
 
+        turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
         image(l, px, z, yb, g, b) = undef<BFloat>();
         for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
-        const Expr place = from[2] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
+        const Expr place = from[3] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
         if (stride_x_ > 1) from.where(column % stride_x_ == 0);
-        image(l, column / stride_x_, (from[4] * taps_x_ + from[0]) * channel_tiles_ + from[3], yb, g, b) = bf16(turned.part(l, place, from[4], from[3], yb, g, b));
+        image(l, column / stride_x_, (from[2] * taps_x_ + from[0]) * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
     }
     // Columns of the result with a column of the kernel outside of the image, and all rows.
     std::vector<RDom> borders() const {
@@ -122,7 +129,7 @@ private:
     }
     // Rows of the identity through `tile`, whose rows are the weights: row i of the product is column i of the tiles, of which
     // `block` counts.
-    void turn(Dot &dot, const Expr &tile, const Var &block, const std::vector<Var> &others) {
+    void turn(Turn &dot, const Expr &tile, const Var &block, const std::vector<Var> &others) {
         const Var lane = block.same_as(tb) ? k : l;
         std::vector<Var> weights = {k, w, block}, part = {lane, i};
         std::vector<Expr> read = {q, lane, i / lanes};
@@ -131,9 +138,10 @@ private:
             part.push_back(other);
             read.push_back(other);
         }
+        dot.rows(k, i) = identity(k, i);
         dot.weights(weights) = tile;
         dot.part(part) = 0.0f;
-        dot.part(part) += f32(identity(q, i % lanes)) * f32(dot.weights(read));
+        dot.part(part) += f32(dot.rows(q, i % lanes)) * f32(dot.weights(read));
     }
 
     void define_result() {
@@ -157,8 +165,9 @@ private:
         finished(o, p, yb, co, g, b) = e;
         // Back: 32 places are the weights, and row i of the product is output channel i.
         back.weights(k, w, pt, yb, co, g, b) = finished(k, pt * lanes + w, yb, co, g, b);
+        back.rows(k, i) = identity(k, i);
         back.part(l, i, pt, yb, co, g, b) = 0.0f;
-        back.part(l, i, pt, yb, co, g, b) += f32(identity(q, i)) * f32(back.weights(q, l, pt, yb, co, g, b));
+        back.part(l, i, pt, yb, co, g, b) += f32(back.rows(q, i)) * f32(back.weights(q, l, pt, yb, co, g, b));
         planes(l, i, pt, yb, co, g, b) = bf16(back.part(l, i, pt, yb, co, g, b));
         out(p, yb, o, g, b) = planes(p % lanes, o % lanes, p / lanes, yb, o / lanes, g, b);
     }
@@ -170,6 +179,11 @@ private:
         if (weight_unroll_ > 1) dot.weights.split(w, w, wi, weight_unroll_);
         dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(q, lane).atomic().vectorize(lane, lanes).vectorize(q);
         in_registers({dot.weights, dot.part});
+    }
+    void schedule_turn(Turn &dot, Func consumer, VarOrRVar level, VarOrRVar row, Var lane, const Var &phase) {
+        schedule_dot(dot, std::move(consumer), level, row, lane);
+        dot.rows.compute_at(out, phase).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(i, lanes);
+        in_registers({dot.rows});
     }
     // Two slots where transfers can run ahead.
     void two_slots(Func func, int64_t blocks) const {
@@ -199,7 +213,14 @@ private:
     }
 
     void schedule_image() {
-        raw.compute_at(out, yb).vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes);
+        if (channel_tiles_ > 1 && !folded_) {
+            // One block of channels comes while that before it is turned.
+            raw.compute_at(image, from[4]);
+            two_slots(raw, 2);
+        } else {
+            raw.compute_at(out, yb);
+        }
+        raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes);
         if (folded_) raw.align_storage(l, static_cast<int>(machine_.pad.count));
         image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
         const int pads = static_cast<int>(machine_.pad.count);
@@ -209,8 +230,10 @@ private:
         RVar outer("io"), unrolled("i_unroll");
         Stage turning = image.update(update);
         turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
-        if (missing_rows()) turning.unroll(from[3]);
-        schedule_dot(turned, image, from[2], unrolled, l);
+        if (missing_rows()) turning.unroll(from[4]);
+        schedule_turn(turned, image, from[2], unrolled, l, yb);
+        turned_place.compute_at(image, unrolled).vectorize(l, lanes);
+        in_registers({turned_place});
         in_pads({raw, image});
     }
 
@@ -222,7 +245,7 @@ private:
             raw_kernel.compute_at(out, oo).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
             RVar to("to"), ti("ti");
             filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
-            schedule_dot(turned_kernel, filter, to, ti, k);
+            schedule_turn(turned_kernel, filter, to, ti, k, oo);
             in_pads({raw_kernel});
         }
         in_pads({filter});
@@ -258,7 +281,7 @@ private:
         planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, chunk()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
-        schedule_dot(back, planes, pt, iu, l);
+        schedule_turn(back, planes, pt, iu, l, oo);
         two_slots(planes, tiles_of(plan_.pixels) / chunk() * tiles_of(out_) * blocks());
         in_pads({finished, planes});
     }
@@ -292,12 +315,13 @@ private:
     ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"},
         yb{"yb"}, st{"st"}, rx{"rx"}, ry{"ry"};
-    Func raw{"raw"}, image{"image"}, raw_kernel{"raw_kernel"}, filter{"filter"}, identity{"identity"}, sums{"sums"}, biases{"biases"}, finished{"finished"}, planes{"planes"},
+    Func raw{"raw"}, turned_place{"turned_place"}, image{"image"}, raw_kernel{"raw_kernel"}, filter{"filter"}, identity{"identity"}, sums{"sums"}, biases{"biases"}, finished{"finished"}, planes{"planes"},
         out{"Y_out"};
-    Dot turned{"turned"}, turned_kernel{"turned_kernel"}, product{"product"}, back{"back"};
+    Turn turned{"turned"}, turned_kernel{"turned_kernel"}, back{"back"};
+    Dot product{"product"};
     RDom q{0, lanes, "q"}, tap_of{0, taps_, 0, channel_tiles_, "tap_of"};
-    // Columns of the kernel, places of a tile, tiles, blocks of channels, rows.
-    RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, tiles_of(width_), 0, channel_tiles_, 0, image_rows(), "from"};
+    // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
+    RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<RDom> borders_ = borders();
     RDom r{0, plan_.strip_columns, 0, plan_.strip_rows, 0, taps_ * channel_tiles_, "r"};
 };
