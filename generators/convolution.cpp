@@ -213,7 +213,7 @@ private:
     }
 
     void schedule_image() {
-        if (channel_tiles_ > 1 && !folded_) {
+        if (channel_tiles_ > 1 && in_ % lanes == 0) {
             // One block of channels comes while that before it is turned.
             raw.compute_at(image, from[4]);
             two_slots(raw, 2);
