@@ -76,8 +76,16 @@ private:
 
     bool is_constant(Reg r) const { return r.id > all_lanes.id && kernel_.registers[r.id].constant.has_value(); }
 
-    // Constants are made once, at the start; where they are so many that they would fill the registers, those of single blocks
-    // where these are entered. Plus and minus one serve packing: delays, and the -0 of deferred sums.
+    static void replace(Op &op, Reg from, Reg to) {
+        for (Reg &r : op.src)
+            if (r == from) r = to;
+        if (!op.side) return;
+        op.side = std::make_shared<std::vector<Op>>(*op.side);
+        for (Op &inner : *op.side) replace(inner, from, to);
+    }
+
+    // Constants are made once, at the start; where they are so many that they would fill the registers, each where a block that
+    // uses it is entered. Plus and minus one serve packing: delays, and the -0 of deferred sums.
     void load_constants() {
         constexpr size_t most = 144;
         std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
@@ -92,15 +100,23 @@ private:
         const bool many = users.size() + everywhere.size() > most;
         std::vector<std::vector<Op>> entered(blocks_.size());
         for (const auto &[r, blocks] : users) {
-            if (!many || blocks.size() > 1) {
+            if (!many) {
                 everywhere.insert(r);
                 continue;
             }
-            const size_t b = *blocks.begin();
-            const Terminator &end = blocks_[b].end;
-            const bool loop = end.kind == Terminator::Loop && end.target == static_cast<int>(b);
-            if (b == 0 || (loop && blocks_[b - 1].end.kind != Terminator::Next)) everywhere.insert(r);
-            else make_constant(r, entered[loop ? b - 1 : b]);
+            for (size_t b : blocks) {
+                const Terminator &end = blocks_[b].end;
+                const bool loop = end.kind == Terminator::Loop && end.target == static_cast<int>(b);
+                if (b == 0 || (loop && blocks_[b - 1].end.kind != Terminator::Next)) {
+                    everywhere.insert(r);
+                    continue;
+                }
+                const Reg own = kernel_.scalar(std::string(kernel_.registers[r.id].name));
+                kernel_.registers[own.id].constant = kernel_.registers[r.id].constant;
+                kernel_.registers[own.id].bank = kernel_.registers[r.id].bank;
+                for (Op &op : blocks_[b].ops) replace(op, r, own);
+                make_constant(own, entered[loop ? b - 1 : b]);
+            }
         }
         for (Reg r : everywhere) make_constant(r, entered[0]);
         for (size_t b = 0; b < blocks_.size(); b++) blocks_[b].ops.insert(blocks_[b].ops.begin(), entered[b].begin(), entered[b].end());
