@@ -77,7 +77,9 @@ private:
             intervals[r].last = std::max(intervals[r].last, packet);
         };
         int position = 0;
+        std::vector<int> starts;   // of each block; the last: the end of the program
         for (size_t b = 0; b < blocks_.size(); b++) {
+            starts.push_back(position);
             if (blocks_[b].from_block >= 0) continue;
             const int start = position, end = position + static_cast<int>(blocks_[b].packets.size()) - 1;
             for (size_t r = 0; r < n; r++) {
@@ -95,10 +97,29 @@ private:
                 position++;
             }
         }
+        starts.push_back(position);
+        // The base register of a transfer that nothing waits for is busy for longer than it is used: through the loops around it.
+        for (size_t b = 0; b < blocks_.size(); b++)
+            for (const OpGroup &packet : blocks_[b].packets)
+                for (const Op &op : packet) {
+                    if (!op.ahead || !op.dst.defined() || blocks_[b].from_block >= 0) continue;
+                    const auto [first, last] = loops_around(b, starts);
+                    touch(op.dst.id, first);
+                    touch(op.dst.id, last);
+                }
         std::vector<Interval> result;
         for (size_t r = all_lanes.id + 1; r < n; r++)
             if (seen[r]) result.push_back(intervals[r]);
         return result;
+    }
+
+    // The packets of the outermost loop around a block, or of the block itself.
+    std::pair<int, int> loops_around(size_t b, const std::vector<int> &starts) const {
+        std::pair<int, int> packets = {starts[b], starts[b + 1]};
+        for (size_t later = b; later < blocks_.size(); later++)
+            if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b))
+                packets = {starts[static_cast<size_t>(blocks_[later].end.target)], starts[later + 1]};
+        return packets;
     }
 
     // ---- assignment

@@ -111,7 +111,7 @@ struct Op {
     std::optional<PadAccess> access;   // vreg.* before addresses are lowered, and for dependences afterwards
     int32_t pad = -1;                  // vreg.*, scpad.*: the pad, once placed
     int32_t source = -1;               // index into Kernel::sources
-    bool ahead = false;                // a transfer for another ring slot than the one this iteration computes on
+    bool ahead = false;                // a transfer for another ring slot than the one this iteration computes on; a wait: a late one
     // dst = value + src[0] + src[1] (those that are defined), before addresses are lowered. Atoms of `value` read loop
     // variables from `loop_values` where it has them.
     std::optional<LinearForm> value;

@@ -250,7 +250,7 @@ private:
             changed = false;
             for (const Edge &edge : graph.edges) {
                 int &from = chain_of[edge.from], &to = chain_of[edge.to];
-                if (edge.distance > 0 || from == rest || to == rest || from == to) continue;
+                if (edge.distance > 0 || from == rest || to == rest || from == to || takes_over_mask(graph, edge)) continue;
                 from = to = std::min(from, to);
                 changed = true;
             }
@@ -262,6 +262,14 @@ private:
             std::stable_sort(chain.begin(), chain.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
             chains_.push_back(std::move(chain));
         }
+    }
+
+    // Does an edge only say that a mask register is free for another mask?
+    bool takes_over_mask(const ScheduleGraph &graph, const Edge &edge) const {
+        const Op &from = graph.ops[edge.from], &to = graph.ops[edge.to];
+        if (!to.dst.defined() || kernel_.cls(to.dst) != RegisterClass::Mask) return false;
+        const std::vector<Reg> reads = reads_of(to);
+        return !from.dst.defined() || std::find(reads.begin(), reads.end(), from.dst) == reads.end();
     }
 
     // The lane unit that the loop keeps busy in every cycle, if one does.

@@ -7,6 +7,7 @@
 
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
+#include "codegen/spread.h"
 #include "codegen/transfer_code.h"
 #include "isa/error.h"
 
@@ -203,18 +204,42 @@ private:
         // A result that is made in parts must be in one slot.
         const bool early = !stores.empty() && accesses(head, stores[0]->allocation);
         const bool rotate = hot && !stores.empty() && !early && !accesses(hot_body, stores[0]->allocation) && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
+        Loop *const hot_loop = hot ? hot_body.front().loop.get() : nullptr;
+        const bool streams = hot && !rotate && !early && residents.empty() && !has_loop(hot_loop->body);
 
         Body body;
-        const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], before);
+        const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], streams);
         if (rotate) {
             code_.wait(out_channels.list, body);
             append_ops(tail, body);
         }
         if (early) code_.wait(out_channels.list, body);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
-        for (const Copy *copy : loads) start_load(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
+        // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
+        // transfer a pad, which starts as soon as the result is made.
+        const std::vector<Channel> &results = out_channels.list;
+        const bool at_once = std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
+        std::vector<SpreadTransfer> transfers;
+        int64_t first_tiles = 0;
+        for (const Channel &c : results) {
+            if (at_once) first_tiles += static_cast<int64_t>(c.run.group.size());
+            else transfers.push_back({c, out_channels.pending});
+        }
+        std::vector<std::vector<Channel>> load_channels;
+        for (const Copy *copy : loads) {
+            load_channels.push_back(code_.channels(*copy, streams ? split_rounds(copy->tiles) : split_runs(copy->tiles)));
+            for (const Channel &c : load_channels.back()) transfers.push_back({c, {}});
+        }
+        const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
+        const bool direct = spreads && at_once && !stores.empty();
+        if (!stores.empty()) reset_store(out_channels, *stores[0], direct, before);
+        for (size_t i = 0; i < loads.size(); i++) {
+            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads);
+            for (SpreadTransfer &t : transfers)
+                if (t.channel.copy == loads[i]) t.go = more;
+        }
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
-        if (!stores.empty()) {
+        if (!stores.empty() && !direct) {
             if (!rotate && !early) code_.wait(out_channels.list, body);
             if (rotate) {
                 // The slot just written and its address leave while the hot loop runs.
@@ -223,12 +248,27 @@ private:
                 body.push_back(value_op(out_channels.pending, {0, {}}, {out_channels.armed}));
                 note_result(*stores[0], out_channels, body);
             }
-            issue_pending(*stores[0], out_channels, hot ? hot_body.front().loop.get() : nullptr, body);
+            if (spreads) {
+                body.push_back(code_.fence(stores[0]->allocation));
+                for (const Channel &c : out_channels.list) code_.aim(c, true, out_channels.slot, out_channels.leaving, {}, body);
+            } else {
+                issue_pending(*stores[0], out_channels, hot_loop, body);
+            }
         }
+        if (spreads) spread(kernel_, transfers, first_tiles, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
-            if (!stores.empty()) {
+            if (direct) {
+                // Aiming waits for the result before the last one, whose slot is the next to be written.
+                body.push_back(code_.fence(stores[0]->allocation));
+                const Reg current = rings_.slot(stores[0]->allocation);
+                for (const Channel &c : results) {
+                    code_.aim(c, false, current, Reg{}, {}, body);
+                    code_.start_group(c, true, body);
+                }
+                body.push_back(rings_.other_slot(stores[0]->allocation, current, current));
+            } else if (!stores.empty()) {
                 body.push_back(value_op(out_channels.slot, {0, {}}, {rings_.slot(stores[0]->allocation)}));
                 note_result(*stores[0], out_channels, body);
                 body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
@@ -236,7 +276,7 @@ private:
             }
         }
         loop.body = std::move(body);
-        if (!stores.empty()) {
+        if (!stores.empty() && !direct) {
             // The last result, once the nest is done.
             if (rotate) {
                 code_.wait(out_channels.list, after);
@@ -264,28 +304,30 @@ private:
 
     // ---- loads ahead
 
-    void start_load(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
+    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not.
+    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, Body &before, Body &body, Loop *hot, bool spreads) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
         std::map<int, Reg> at;   // indices of the iteration that is being loaded
         for (int id : chain_) at[id] = kernel_.scalar(name + "_at");
 
-        std::vector<Channel> channels;
-        for (const Run &run : split_runs(copy.tiles)) channels.push_back(code_.channel(copy, run));
-
         // Before the nest: everything of the first iteration.
         for (auto [id, reg] : at) before.push_back(value_op(reg, {0, {}}));
         before.push_back(value_op(next, {rings_.first_byte(copy.allocation), {}}));
         before.push_back(value_op(current, {rings_.first_byte(copy.allocation) + rings_.slot_bytes(copy.allocation), {}}));
-        for (Channel &c : channels) {
+        for (const Channel &c : channels) {
             code_.aim(c, false, next, Reg{}, at, before);
             code_.start_all(c, false, before);
         }
         // In the body: wait, change slots, aim at the next iteration.
-        code_.wait(channels, body);
+        code_.wait(channels, body, spreads);
         body.push_back(value_op(current, {0, {}}, {next}));
         body.push_back(rings_.other_slot(copy.allocation, next, current));
-        advance(at, body);
+        const Reg more = advance(at, body);
+        if (spreads) {
+            for (const Channel &c : channels) code_.aim(c, true, next, Reg{}, at, body);
+            return more;
+        }
         const int64_t hot_extent = hot != nullptr ? hot->extent : 0;
         const bool innermost = hot != nullptr && !has_loop(hot->body);
         for (size_t i = 0; i < channels.size(); i++) {
@@ -305,6 +347,7 @@ private:
                 issue_between(c, at, next, loop, *hot, body);
             }
         }
+        return more;
     }
 
     // ---- loads that stay
@@ -390,11 +433,12 @@ private:
                         std::make_move_iterator(issues.end()));
     }
 
-    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end.
-    void advance(const std::map<int, Reg> &at, Body &out) {
-        Reg carry = kernel_.constant(1);
+    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end. Returns 1, at the end 0.
+    Reg advance(const std::map<int, Reg> &at, Body &out) {
+        Reg carry = kernel_.constant(1), inside;
         for (size_t i = chain_.size(); i-- > 0;) {
-            const Reg index = at.at(chain_[i]), inside = kernel_.scalar("inside"), keep = kernel_.scalar("keep");
+            const Reg index = at.at(chain_[i]), keep = kernel_.scalar("keep");
+            inside = kernel_.scalar("inside");
             out.push_back(binary(Opcode::add_s, index, index, carry));
             out.push_back(binary(Opcode::slt_s, inside, index, kernel_.constant(static_cast<int32_t>(kernel_.loops[chain_[i]].extent))));
             out.push_back(binary(Opcode::sub_s, keep, zero_scalar, inside));
@@ -404,24 +448,29 @@ private:
                 out.push_back(binary(Opcode::xor_s, carry, inside, kernel_.constant(1)));
             }
         }
+        return inside;
     }
 
     // ---- results behind
 
-    Channels open_store(const Copy &copy, Body &before) {
+    Channels open_store(const Copy &copy, bool streams) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         Channels channels;
-        for (const Run &run : split_runs(copy.tiles)) channels.list.push_back(code_.channel(copy, run));
+        channels.list = code_.channels(copy, streams ? split_rounds(copy.tiles) : split_runs(copy.tiles));
         channels.armed = kernel_.scalar(name + "_armed");
         channels.pending = kernel_.scalar(name + "_pending");
         channels.memory = kernel_.scalar(name + "_out");
         channels.leaving = kernel_.scalar(name + "_leaving");
         channels.slot = kernel_.scalar(name + "_made");
-        for (Reg r : {channels.armed, channels.pending, channels.memory, channels.leaving, channels.slot}) before.push_back(value_op(r, {0, {}}));
+        return channels;
+    }
+    // Before the nest: nothing has been made yet.
+    void reset_store(const Channels &channels, const Copy &copy, bool direct, Body &before) {
         before.push_back(value_op(rings_.slot(copy.allocation), {rings_.first_byte(copy.allocation), {}}));
+        if (direct) return;
+        for (Reg r : {channels.armed, channels.pending, channels.memory, channels.leaving, channels.slot}) before.push_back(value_op(r, {0, {}}));
         for (const Channel &c : channels.list)
             for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
-        return channels;
     }
     void start_store(const Channels &channels, Reg slot_register, Reg memory, Body &out) {
         for (const Channel &c : channels.list) {

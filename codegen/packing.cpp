@@ -103,6 +103,10 @@ private:
             return;
         }
         ScheduleGraph graph(kernel_, block.ops, -1);
+        if (machine_.timed()) {
+            if (b == 0) graph.start_transfers_first();
+            graph.wait_last();
+        }
         list_schedule(graph);
         block.packets = delays_.packets(graph);
     }

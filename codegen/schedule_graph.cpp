@@ -26,6 +26,33 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
     cycle.assign(ops.size(), -1);
 }
 
+void ScheduleGraph::wait_last() {
+    const auto is_wait = [](const Op &op) { return op.opcode == Opcode::or_s && op.dst == zero_scalar && op.ahead; };
+    if (std::none_of(ops.begin(), ops.end(), is_wait)) return;
+    std::vector<bool> behind(ops.size());
+    for (size_t i = 0; i < ops.size(); i++) {
+        behind[i] = behind[i] || is_wait(ops[i]);
+        if (behind[i])
+            for (int e : out[i]) behind[edges[e].to] = true;
+    }
+    for (size_t wait = 0; wait < ops.size(); wait++)
+        for (size_t i = 0; is_wait(ops[wait]) && i < ops.size(); i++) {
+            if (behind[i]) continue;
+            edges.push_back({static_cast<int>(i), static_cast<int>(wait), 0, 0, false});
+            out[i].push_back(static_cast<int>(edges.size()) - 1);
+            in[wait].push_back(static_cast<int>(edges.size()) - 1);
+        }
+}
+
+void ScheduleGraph::start_transfers_first() {
+    const int all = 1 + std::accumulate(height.begin(), height.end(), 0, [](int a, int b) { return std::max(a, b); });
+    for (size_t i = ops.size(); i-- > 0;) {
+        if (info(ops[i].opcode).unit == Unit::Sdma) height[i] += all;
+        for (int e : out[i])
+            if (height[edges[e].to] >= all && edges[e].distance == 0) height[i] = std::max(height[i], height[edges[e].to] + std::max(1, edges[e].latency));
+    }
+}
+
 std::vector<OpGroup> gather(const ScheduleGraph &graph, std::vector<int> *packet_of) {
     std::vector<int> order(graph.ops.size());
     std::iota(order.begin(), order.end(), 0);

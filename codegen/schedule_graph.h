@@ -20,6 +20,11 @@ struct ScheduleGraph {
 
     // `loop`: the loop that the operations are the whole body of, or -1.
     ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop);
+
+    // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
+    void wait_last();
+    // What leads to a transfer goes before all else.
+    void start_transfers_first();
 };
 
 // The packets of a scheduled graph: the operations of each cycle that issues something. `packet_of` gets the packet of each

@@ -1,5 +1,7 @@
 #include "codegen/transfer_code.h"
 
+#include <algorithm>
+
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -44,6 +46,17 @@ std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
         runs.push_back(std::move(best));
     }
     return runs;
+}
+
+std::vector<Run> split_rounds(const std::vector<Tile> &tiles) {
+    const auto uses_pad = [](const Run &run, int pad) { return std::any_of(run.group.begin(), run.group.end(), [&](const Tile &t) { return t.pad == pad; }); };
+    std::vector<Run> rounds;
+    for (Run &run : split_runs(tiles)) {
+        const bool lone = run.count == 1 && run.group.size() == 1;
+        if (lone && !rounds.empty() && rounds.back().count == 1 && !uses_pad(rounds.back(), run.group[0].pad)) rounds.back().group.push_back(run.group[0]);
+        else rounds.push_back(std::move(run));
+    }
+    return rounds;
 }
 
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
@@ -109,6 +122,12 @@ Channel TransferCode::channel(const Copy &copy, const Run &run) {
     return result;
 }
 
+std::vector<Channel> TransferCode::channels(const Copy &copy, const std::vector<Run> &runs) {
+    std::vector<Channel> list;
+    for (const Run &run : runs) list.push_back(channel(copy, run));
+    return list;
+}
+
 Op TransferCode::transfer(const Channel &c, size_t i, bool ahead) const {
     Op op;
     op.opcode = c.copy->load ? Opcode::scpad_ld : Opcode::scpad_st;
@@ -131,6 +150,11 @@ void TransferCode::aim(const Channel &c, bool before_first, Reg slot_register, R
         pad.loop_values = loop_values;
         out.push_back(std::move(pad));
         const int64_t offset = tile.mem - back * c.run.mem_step;
+        if (i > 0) {
+            // As far from the first tile as it is.
+            out.push_back(value_op(c.mem[i], {(tile.mem - c.run.group[0].mem) * 2, {}}, {c.mem[0]}));
+            continue;
+        }
         Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{offset * 2, {}}, {memory})
                                   : value_op(c.mem[i], mem_bytes(*c.copy, offset), {kernel_.tensors[c.copy->tensor].base});
         mem.loop_values = loop_values;
@@ -149,11 +173,12 @@ void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
     for (size_t i = 0; i < c.run.group.size(); i++) out.push_back(transfer(c, i, ahead));
 }
 
-void TransferCode::wait(const std::vector<Channel> &channels, Body &out) const {
+void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool late) const {
     for (const Channel &c : channels)
         for (size_t i = 0; i < c.pad.size(); i += 2) {
             Op op = binary(Opcode::or_s, zero_scalar, c.pad[i], i + 1 < c.pad.size() ? c.pad[i + 1] : zero_scalar);
             op.orders = c.copy->allocation;
+            op.ahead = late;
             out.push_back(op);
         }
 }

@@ -14,6 +14,8 @@ struct Run {
     int64_t count = 1, row_step = 0, mem_step = 0;
 };
 std::vector<Run> split_runs(const std::vector<Tile> &tiles);
+// The same with lone tiles of different pads as one group.
+std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
 
 // The registers of one run's transfers.
 struct Channel {
@@ -33,14 +35,15 @@ public:
     TransferCode(Kernel &kernel, Rings &rings) : kernel_(kernel), rings_(rings) {}
 
     Channel channel(const Copy &copy, const Run &run);
+    std::vector<Channel> channels(const Copy &copy, const std::vector<Run> &runs);
     // Points a channel at its first group, or one step before it.
     void aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
              Body &out) const;
     // To the next group; starts the group it is at.
     void step(const Channel &c, Body &out) const;
     void start_group(const Channel &c, bool ahead, Body &out) const;
-    // Reads the base registers: what follows runs after the transfers.
-    void wait(const std::vector<Channel> &channels, Body &out) const;
+    // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow.
+    void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
     // Behind it every store before it has landed.
     Op fence(int allocation) const;
     // All groups of a run, one after the other (each waits for its own engine).

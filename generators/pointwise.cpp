@@ -28,6 +28,9 @@ constexpr int64_t most_buffer_rows = 2048;
 // Cycles of a line that the instruction cache misses.
 constexpr double line_miss_cycles = 35;
 
+// The value of `parts` for blocks of two pages.
+constexpr int64_t in_pages = 2;
+
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // How the result is cut into blocks: `cols` of the innermost dimension times `rows` of the next; the others are loops.
@@ -73,12 +76,19 @@ public:
             const int64_t size = size_of(machine, rows);
             if (fits(machine, tiling(machine, size))) sizes.insert(size);
         }
-        if (fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
+        // Rows with a number each are straight-line code where they are not whole vectors of such numbers.
+        const bool short_code = !column_ || largest() % lanes == 0 || largest() <= 4 * lanes;
+        if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
         if (sizes.empty()) sizes.insert(size_of(machine, 1));
         space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
             .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32})
-            .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1});
+            .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1})
+            .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
         space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+        space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [this, machine](const Point &point) {
+            if (point["parts"] == in_pages) return point["pads"] > 1 && has_pages(machine, point["block"]);
+            return point["parts"] == 0 || (machine.timed() && !column_ && point["pads"] > 1 && part_of(tiling(machine, point["block"]), point["pads"]) > 1);
+        });
         space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [this, machine](const Point &point) {
             const Tiling t = tiling(machine, point["block"]);
             const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = operands() + 1;
@@ -91,8 +101,8 @@ public:
 
     std::string words(const Machine &machine, const Point &point) const override {
         const Tiling t = tiling(machine, point["block"]);
-        return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer in {} pad{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
-                           point["unroll"], point["pads"], point["pads"] == 1 ? "" : "s");
+        return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
+                           point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s");
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override;
@@ -250,6 +260,37 @@ private:
         t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
         return t;
     }
+    // ---- a long vector as pages of the DRAM: a block has a piece of two neighbours, which are in different bank groups
+
+    static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
+    bool has_pages(const Machine &machine, int64_t block) const {
+        const int64_t page = page_elements(machine);
+        return machine.timed() && parts_.empty() && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
+    }
+    LoopNest pages_of(const Machine &machine, int64_t block) const {
+        const int64_t page = page_elements(machine);
+        LoopNest nest;
+        for (int64_t extent : {block / 2, int64_t{2}, page / (block / 2), nest_.dims[0].extent / (2 * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
+        return nest;
+    }
+    static Tiling pages_tiling(const Machine &, int64_t block) {
+        Tiling t;
+        t.width = t.cols = t.stored_cols = block / 2;
+        t.height = t.rows = 2;
+        return t;
+    }
+    template <class Param> static void set_page_strides(Param param, const Machine &machine, const Tiling &t) {
+        const int64_t page = page_elements(machine);
+        param.dim(1).set_stride(static_cast<int>(page));
+        param.dim(2).set_stride(static_cast<int>(t.cols));
+        param.dim(3).set_stride(static_cast<int>(2 * page));
+    }
+
+    // Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
+    int64_t part_of(const Tiling &t, int64_t pads) const {
+        const int64_t all = nest_.dims.size() == 1 ? t.stored_cols / lanes : t.rows;
+        return all % pads == 0 ? all / pads : 0;
+    }
     bool fits(const Machine &machine, const Tiling &t) const {
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
         const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
@@ -267,14 +308,16 @@ private:
 };
 
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
-    const Tiling t = tiling(machine, point["block"]);
-    const size_t rank = nest_.dims.size();
+    const bool paged = point["parts"] == in_pages;
+    const LoopNest nest = paged ? pages_of(machine, point["block"]) : nest_;
+    const Tiling t = paged ? pages_tiling(machine, point["block"]) : tiling(machine, point["block"]);
+    const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || rank > 2;
     const auto size = [](int64_t n) { return static_cast<int>(n); };
 
     std::vector<Var> vars;
     for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
-    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), vu("v_unroll"), mu("m_unroll"), lane("lane");
+    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), vu("v_unroll"), mu("m_unroll"), pu("p_unroll"), lane("lane");
     Func out("result"), y("y");
 
     // ---- algorithm
@@ -284,9 +327,10 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     std::vector<ImageParam> tensors;
     const std::vector<std::string> used = rest_.inputs();
     for (size_t i = 0; i < names_.size(); i++) {
-        std::vector<int64_t> extents = nest_.extents_of(i);
+        std::vector<int64_t> extents = nest.extents_of(i);
         if (extents.empty()) extents = {1};
         ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
+        if (paged && !nest.is_single(i)) set_page_strides(tensor, machine, t);
         tensors.push_back(tensor);
         kernel.arguments.push_back(tensor);
         kernel.inputs.push_back({names_[i], extents});
@@ -295,21 +339,21 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             continue;
         }
         Func rows(names_[i] + "_rows");
-        if (nest_.is_single(i)) {
+        if (nest.is_single(i)) {
             rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
             values[names_[i]] = rows(0);
         } else {
             std::vector<Var> own;
             std::vector<Expr> index;
             for (size_t d = 0; d < rank; d++)
-                if (nest_.is_present(i, d)) {
+                if (nest.is_present(i, d)) {
                     own.push_back(vars[d]);
                     index.emplace_back(vars[d]);
                 }
             const std::vector<Expr> use = index;
             // The innermost dimension's rows may end inside a vector.
             const int64_t inner = extents[0];
-            if (nest_.is_present(i, 0) && t.guarded) {
+            if (nest.is_present(i, 0) && t.guarded) {
                 index[0] = min(index[0], size(inner) - 1);
                 rows(own) = select(own[0] < size(inner), tensor(index), undef<BFloat>());
             } else {
@@ -342,7 +386,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     out(vars) = y(vars);
 
     // ---- schedule
-    for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest_.dims[d].extent));
+    for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest.dims[d].extent));
     out.split(n, no, ni, size(t.cols), TailStrategy::ShiftInwards);
     std::vector<VarOrRVar> order = {ni};
     Var tile = no;
@@ -367,10 +411,37 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         across = largest_divisor(vectors, std::min(vectors, unroll));
         if (rank > 1) down = largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across)));
     }
-    if (across > 1) y.split(n, n, vu, size(across));
-    if (down > 1) {
-        y.split(vars[1], vars[1], mu, size(down));
-        y.reorder(n, mu, vars[1]);
+    const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : point["parts"] > 0 ? part_of(t, pads) : 0;
+    if (paged) {
+        const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
+        y.rename(vars[1], mu);
+        if (pads > 2) y.split(n, pu, n, size(share)).split(n, n, vu, size(together)).reorder(vu, pu, mu, n);
+        else y.split(n, n, vu, size(together)).reorder(vu, mu, n);
+        across = together * pads / 2;
+        down = 2;
+    } else if (share > 0) {
+        // Straight-line code takes as much from each share.
+        const Var each = rank == 1 ? n : vars[1];
+        const int64_t together = rank == 1 ? largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share))
+                                           : largest_divisor(share, std::clamp<int64_t>(unroll / (pads * across), 1, share));
+        y.split(each, pu, each, size(share));
+        if (rank > 1 && across > 1) y.split(n, n, vu, size(across));
+        if (together > 1) y.split(each, each, mu, size(together));
+        std::vector<VarOrRVar> inner;
+        if (rank > 1 && across > 1) inner.emplace_back(vu);
+        if (rank > 1) inner.emplace_back(n);
+        if (together > 1) inner.emplace_back(mu);
+        inner.emplace_back(pu);
+        inner.emplace_back(each);
+        y.reorder(inner);
+        across = rank == 1 ? pads * together : across;
+        down = rank == 1 ? 1 : pads * together;
+    } else {
+        if (across > 1) y.split(n, n, vu, size(across));
+        if (down > 1) {
+            y.split(vars[1], vars[1], mu, size(down));
+            y.reorder(n, mu, vars[1]);
+        }
     }
     // Two slots where transfers can run beside a loop that computes.
     const bool ring = many && machine.timed() && vectors * t.rows > across * down;
@@ -391,38 +462,43 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
         if (!rows.defined()) continue;
-        if (nest_.is_single(i)) {
+        if (nest.is_single(i)) {
             rows.compute_root().bound(lane, 0, size(lanes));
         } else {
             // Where nothing it depends on changes further in, it stays.
             size_t level = rank;   // the loop over this dimension
-            if (nest_.is_present(i, 0) && t.width > t.cols) level = 0;
+            if (nest.is_present(i, 0) && t.width > t.cols) level = 0;
             for (size_t d = rank; d-- > 2;)
-                if (nest_.is_present(i, d)) level = std::min(level, d);
-            const bool follows_rows = rank > 1 && nest_.is_present(i, 1);
+                if (nest.is_present(i, d)) level = std::min(level, d);
+            const bool follows_rows = rank > 1 && nest.is_present(i, 1);
             const bool in_tile = rank == 1 || (follows_rows && t.rows < t.height);
             // Loops from outside: dimensions rank-1 .. 2, blocks of columns, blocks of rows.
             Var at = tile;
             bool root = false;
             if (!in_tile) {
-                if (nest_.is_present(i, 0) && t.width > t.cols) at = no;
+                if (nest.is_present(i, 0) && t.width > t.cols) at = no;
                 else if (level < rank && level >= 2) at = vars[level];
                 else root = true;
             }
             if (root) rows.compute_root();
             else rows.compute_at(out, at);
-            if (nest_.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
+            if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
             else rows.align_storage(vars[1], size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
         }
         in_pads({rows});
     }
     whole_loops(out);
-    for (const std::string &name : used) kernel.layouts[name + "_rows"].pads = size(point["pads"]);
-    kernel.layouts["y"].pads = size(point["pads"]);
+    const int64_t rows_of_part = share * (rank == 1 || paged ? 1 : vectors);
+    for (size_t i = 0; i < names_.size(); i++) {
+        const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1));
+        kernel.layouts[names_[i] + "_rows"] = {size(pads), whole ? rows_of_part : 0};
+    }
+    kernel.layouts["y"] = {size(pads), rows_of_part};
     std::vector<int64_t> extents;
-    for (const LoopNest::Dim &dim : nest_.dims) extents.push_back(dim.extent);
+    for (const LoopNest::Dim &dim : nest.dims) extents.push_back(dim.extent);
     fix_shape(out.output_buffer(), extents);
+    if (paged) set_page_strides(out.output_buffer(), machine, t);
     kernel.pipeline = Pipeline(out);
     kernel.outputs = {{"result", extents}};
     return kernel;

@@ -1,0 +1,23 @@
+// Transfers of one iteration of a loop that start from inside its hot loop, a group at a time and at even distances, so that each
+// finds the engines free and the code waits for none.
+#pragma once
+
+#include <vector>
+
+#include "codegen/transfer_code.h"
+
+namespace atalla::codegen {
+
+struct SpreadTransfer {
+    Channel channel;   // points one step before its first group
+    Reg go;            // 1 if there is anything to move, 0 if not; none: always
+};
+
+// Are there iterations enough for all groups, and is the code of a group short enough to stand out of line?
+bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code);
+
+// Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it. In the order given, after the
+// time that the engines take for `first_tiles`.
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body);
+
+}  // namespace atalla::codegen
