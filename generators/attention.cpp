@@ -270,13 +270,14 @@ private:
             in_pads({later});
         }
 
-        at_block(M);
-        M.bound_extent(j, lanes);
-        over_rows(M, {j}, {});
-        largest_lanes.compute_at(M, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
-        largest.compute_at(M, i).update().atomic().vectorize(r);
+        // The largest score of some rows, in registers, and p of all their tiles.
         at_block(p);
-        over_rows(p, {j}, {tt});
+        if (row_unroll_ > 1) p.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(j, iu, tt, i);
+        else p.reorder(j, tt, i);
+        p.vectorize(j, lanes);
+        M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
+        largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
+        largest.compute_at(p, i).update().atomic().vectorize(r);
 
         at_block(O);
         schedule_dot(pv, O, c, over_rows(O, {d}, {c}), d);
@@ -284,10 +285,10 @@ private:
         at_block(Y);
         if (row_unroll_ > 1) Y.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(d, c, iu, i);
         else Y.reorder(d, c, i);
-        Y.vectorize(d, lanes);
+        Y.bound_extent(c, tiles_of(width_)).unroll(c).vectorize(d, lanes);
         inverse.compute_at(Y, row_unroll_ > 1 ? iu : i);
-        in_pads({Qs, Ks, Vs, Vt, identity, X, M, p, O, Y});
-        in_registers({largest_lanes, largest, inverse});
+        in_pads({Qs, Ks, Vs, Vt, identity, X, p, O, Y});
+        in_registers({largest_lanes, largest, M, inverse});
     }
     int stored_rows() const {
         const int quantum = static_cast<int>(machine_.pad.count);
