@@ -279,10 +279,15 @@ private:
         block.ops = *blocks_[b].packets[p][i].side;
         block.from_block = static_cast<int>(b);
         block.from_packet = static_cast<int>(p);
-        // Behind the outermost loop around it: a forward branch is predicted not taken.
+        // Behind the loop and that around it: a forward branch is predicted not taken, and what is near does not push the loop out of
+        // the instruction cache.
         block.before = static_cast<int>(b) + 1;
-        for (size_t later = b; later < inline_blocks; later++)
-            if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b)) block.before = static_cast<int>(later) + 1;
+        int loops = 0;
+        for (size_t later = b; later < inline_blocks && loops < 2; later++)
+            if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b)) {
+                block.before = static_cast<int>(later) + 1;
+                loops++;
+            }
         blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
         blocks_.push_back(std::move(block));
         straight(blocks_.size() - 1);

@@ -101,17 +101,21 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
         // its accesses is shared by the rows in straight-line code.
-        constexpr double latency = 80, pace = 4.6, switch_cost = 103, adder_overhead = 12, turn_row = 4.6, strip_overhead = 250;
+        constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.55, miss = 8.75, turn_row = 3.3,
+                         strip_overhead = 250;
         const ConvolutionPlan plan(shape_, point);
         const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
         double visit;
-        if (point["sums_in_registers"]) visit = std::max(strip * (machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii)) + adder_overhead, strip + switch_cost) + load - 40;
-        else visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
+        if (!point["sums_in_registers"]) visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
+        else if (machine.sa.psum_in) visit = strip + psum_overhead + load - 40;
+        // The adder sets the pace of strips that are so short that their packets are merged.
+        else if (strip <= longest_merged) visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
+        else visit = strip * unmerged_row + load - 40;
         const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        double strip_cost = k_tiles * visit + strip + strip_overhead;
-        // Code that does not fit the cache.
-        if (machine.timed() && point["sums_in_registers"]) strip_cost += std::max(0.0, strip + switch_cost - capacity) * k_tiles * 11;
+        const double code = strip * (machine.sa.psum_in ? 1 : unmerged_row) + switch_cost;
+        if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
+        const double strip_cost = k_tiles * visit + strip + strip_overhead;
         const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
         const double turn = lanes * turn_row + switch_cost + load;
         const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
