@@ -144,7 +144,7 @@ private:
                 free[active.begin()->second % banks].insert(active.begin()->second);
                 active.erase(active.begin());
             }
-            int bank = reg.bank;
+            int bank = reg.bank < 0 ? -1 : reg.bank % banks;  // preferences are made for four banks
             if (bank < 0 || free[bank].empty()) {
                 bank = 0;
                 for (int b = 1; b < banks; b++)
