@@ -40,6 +40,8 @@ void add(Counters &to, const Counters &other) {
         to.pad_store_bytes[i] += other.pad_store_bytes[i];
         to.dma_load_bytes[i] += other.dma_load_bytes[i];
         to.dma_store_bytes[i] += other.dma_store_bytes[i];
+        to.pad_reads[i] += other.pad_reads[i];
+        to.pad_writes[i] += other.pad_writes[i];
     }
     to.dram_beats += other.dram_beats;
     to.dram_busy += other.dram_busy;
@@ -161,7 +163,7 @@ void Context::run_device(Prepared &prepared, const Model::Step &step) {
     prepared.simulator->write_memory(segment_word, {reinterpret_cast<const uint8_t *>(&work.entry), sizeof work.entry});
     RunOptions options;
     options.step_limit = step_limit_;
-    const RunResult result = prepared.simulator->run(options);
+    const RunResult result = device_run_(*prepared.simulator, options);
     if (!result.ok) throw Error(fmt::format("the program was refused: {}", result.error));
     add(counters_.last, result.counters);
     profile_.back().cycles = result.counters.cycles;

@@ -49,6 +49,10 @@ public:
     // Dense, valid until the next run. Error before the first.
     HostTensor output(size_t index) const;
 
+    // Runs the program of the accelerator, which is loaded: Simulator::run, unless somebody looks on.
+    using DeviceRun = std::function<RunResult(Simulator &simulator, const RunOptions &options)>;
+    void set_device_run(DeviceRun run) { device_run_ = std::move(run); }
+
     // States as they were when the model was compiled.
     void reset_states();
 
@@ -77,6 +81,7 @@ private:
 
     std::shared_ptr<const Model> model_;
     uint64_t step_limit_;
+    DeviceRun device_run_ = [](Simulator &simulator, const RunOptions &options) { return simulator.run(options); };
     UserKernels kernels_;   // registered ones
     std::vector<std::optional<HostTensor>> inputs_;
     std::vector<HostTensor> states_, outputs_;

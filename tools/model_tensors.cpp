@@ -1,9 +1,11 @@
 #include "tools/model_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "isa/error.h"
 #include "tools/npy.h"
@@ -18,6 +20,27 @@ constexpr std::pair<std::string_view, DType> names[] = {
 };
 
 }  // namespace
+
+std::vector<std::filesystem::path> port_files(const std::vector<std::string> &given, const Ports &ports, std::string_view what) {
+    std::vector<std::filesystem::path> files(ports.size());
+    std::vector<std::string> names;
+    for (const auto *port : ports) names.push_back(port->name()->str());
+    size_t next = 0;
+    for (const std::string &text : given) {
+        const size_t equals = text.find('=');
+        const auto named = std::find(names.begin(), names.end(), text.substr(0, equals));
+        size_t at = next;
+        if (equals != std::string::npos) {
+            if (named == names.end()) throw Error(fmt::format("the model has no {} '{}'; it has {}", what, text.substr(0, equals), fmt::join(names, ", ")));
+            at = static_cast<size_t>(named - names.begin());
+        } else {
+            next++;
+        }
+        if (at >= files.size()) throw Error(fmt::format("{} {}s are given, but the model has {}: {}", given.size(), what, files.size(), fmt::join(names, ", ")));
+        files[at] = equals == std::string::npos ? text : text.substr(equals + 1);
+    }
+    return files;
+}
 
 HostTensor read_model_tensor(const std::filesystem::path &file) {
     const NpyArray array = read_npy_array(file);

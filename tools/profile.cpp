@@ -1,4 +1,4 @@
-// atalla-profile: shows where the cycles of a program, or of an operator's winner, went and what bound it.
+// atalla-profile: shows where the cycles of a program, a compiled model or an operator's winner went and what bound them.
 #include <filesystem>
 #include <iostream>
 
@@ -24,6 +24,7 @@ using atalla::Error;
 
 struct Options {
     std::filesystem::path program, database, trace, page, retire_log;
+    std::vector<std::string> inputs;
     std::string machine = "ax01", point, window;
     size_t hottest = 10;
     bool json = false, quiet = false;
@@ -44,14 +45,18 @@ atalla::RecordOptions window_of(const std::string &text) {
     return options;
 }
 
+bool is_model(const Options &options) { return options.program.extension() == ".atl"; }
+
 atalla::Subject subject(const Options &options, const atalla::WorkloadOptions &what, bool op_given) {
-    const atalla::Machine machine = atalla::find_machine(options.machine);
+    if (!is_model(options) && !options.inputs.empty()) throw Error("--input is for a compiled model (.atl): a program file holds its data");
     if (!options.program.empty()) {
         if (op_given || !what.arguments().empty()) throw Error("give a program file or an operator, not both");
         if (!options.point.empty()) throw Error("--point is a schedule of an operator, and a program file has none");
-        return atalla::subject_of(options.program, machine);
+        if (is_model(options)) return atalla::subject_of_model(options.program, options.inputs);
+        return atalla::subject_of(options.program, atalla::find_machine(options.machine));
     }
     if (!op_given) throw Error("nothing to profile: give a program file, or an operator with --op");
+    const atalla::Machine machine = atalla::find_machine(options.machine);
     const atalla::Operator &op = what.op();
     std::shared_ptr<const atalla::Workload> workload = op.workload(what.arguments());
     const atalla::Point point = options.point.empty() ? atalla::winning_point(op, workload, machine, options.database, options.quiet)
@@ -100,14 +105,23 @@ void write_retire_log(const Options &options, const atalla::Subject &subject) {
     });
 }
 
+atalla::Profile analyzed(const Options &options, const atalla::Subject &subject) {
+    // Calls of a model share routines, so their packets do not tell for which node they run.
+    const bool by_call = !subject.calls.empty() && subject.machine.timed();
+    atalla::CallShares shares(subject.program, subject.calls);
+    const atalla::RunResult result = subject.run({.per_packet = true, .observer = by_call ? &shares : nullptr});
+    atalla::Profile profile = make_profile(subject.machine, subject.program, result, options.hottest);
+    if (by_call) profile.by_node = shares.take();
+    return profile;
+}
+
 void profile(const Options &options, const atalla::WorkloadOptions &what, bool op_given) {
     window_of(options.window);
     const atalla::Subject subject = ::subject(options, what, op_given);
     const bool watched = !options.trace.empty() || !options.page.empty() || !options.retire_log.empty();
     if (watched && !subject.machine.timed())
         throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace: use a hardware machine", subject.machine.name));
-    const atalla::RunResult result = subject.run({.per_packet = true});
-    const atalla::Profile profile = make_profile(subject.machine, subject.program, result, options.hottest);
+    const atalla::Profile profile = analyzed(options, subject);
     if (!options.trace.empty()) write_trace(options, subject);
     if (!options.page.empty()) write_page(options, subject, profile);
     if (!options.retire_log.empty()) write_retire_log(options, subject);
@@ -128,13 +142,15 @@ int main(int argc, char **argv) {
     app.footer("Examples:\n"
                "  atalla-profile --op gemm --shape 128x128x128 --html gemm.html\n"
                "  atalla-profile gemm.in --machine ax01-psum --trace gemm.pftrace --window 10000..20000\n"
+               "  atalla-profile model.atl --trace model.pftrace\n"
                "  atalla-profile --op gemm --retire-log gemm.log --json\n\n"
                "A trace opens in ui.perfetto.dev, where a cycle is a microsecond. Without --window the page shows the middle of a run that is\n"
                "too long to be shown whole.");
     Options options;
     const atalla::WorkloadOptions what(app, true);
-    app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) instead of an operator");
-    app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
+    app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) or compiled model (.atl) instead of an operator");
+    app.add_option("--machine", options.machine, "A machine's name or file; a compiled model has its own")->capture_default_str();
+    app.add_option("--input", options.inputs, "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given");
     app.add_option("--point", options.point, "This schedule instead of the stored winner");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--hottest", options.hottest, "How many packets to list")->capture_default_str();
@@ -144,5 +160,8 @@ int main(int argc, char **argv) {
     app.add_option("--window", options.window, "Cycles of trace and page, such as 1000..2000");
     app.add_flag("--json", options.json, "Print the profile as JSON");
     app.add_flag("--quiet", options.quiet, "No progress while tuning");
-    return atalla::run_tool(app, argc, argv, [&] { profile(options, what, app.count("--op") > 0); });
+    return atalla::run_tool(app, argc, argv, [&] {
+        if (is_model(options) && app.count("--machine") > 0) throw Error("a compiled model has its own machine: leave --machine out");
+        profile(options, what, app.count("--op") > 0);
+    });
 }

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "isa/error.h"
 #include "runtime/describe.h"
@@ -23,30 +22,6 @@ struct Options {
     bool profile = false, json = false, quiet = false;
 };
 
-using Ports = flatbuffers::Vector<flatbuffers::Offset<loadable::Port>>;
-
-// "name=file", or a file alone for the next port in order.
-std::vector<std::filesystem::path> files_of(const std::vector<std::string> &given, const Ports &ports, std::string_view what) {
-    std::vector<std::filesystem::path> files(ports.size());
-    std::vector<std::string> names;
-    for (const auto *port : ports) names.push_back(port->name()->str());
-    size_t next = 0;
-    for (const std::string &text : given) {
-        const size_t equals = text.find('=');
-        const auto named = std::find(names.begin(), names.end(), text.substr(0, equals));
-        size_t at = next;
-        if (equals != std::string::npos) {
-            if (named == names.end()) throw Error(fmt::format("the model has no {} '{}'; it has {}", what, text.substr(0, equals), fmt::join(names, ", ")));
-            at = static_cast<size_t>(named - names.begin());
-        } else {
-            next++;
-        }
-        if (at >= files.size()) throw Error(fmt::format("{} {}s are given, but the model has {}: {}", given.size(), what, files.size(), fmt::join(names, ", ")));
-        files[at] = equals == std::string::npos ? text : text.substr(equals + 1);
-    }
-    return files;
-}
-
 std::string profile_text(const Context &context) {
     std::string text = fmt::format("{:<60} {:<12} {:>12} {:>10}\n", "step", "on", "cycles", "seconds");
     for (const StepProfile &step : context.profile())
@@ -58,7 +33,7 @@ std::string profile_text(const Context &context) {
 void run(const Options &options) {
     const std::shared_ptr<const Model> model = Model::load(options.model);
     Context context(model);
-    const std::vector<std::filesystem::path> inputs = files_of(options.inputs, *model->table().inputs(), "input"), outputs = files_of(options.outputs, *model->table().outputs(), "output");
+    const std::vector<std::filesystem::path> inputs = port_files(options.inputs, *model->table().inputs(), "input"), outputs = port_files(options.outputs, *model->table().outputs(), "output");
     for (size_t i = 0; i < inputs.size(); i++) {
         if (inputs[i].empty()) throw Error(fmt::format("input '{0}' is missing: --input {0}=FILE.npy", model->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
         context.set_input(i, read_model_tensor(inputs[i]));

@@ -49,6 +49,27 @@ TEST_F(ProfileTool, CountsPacketsOfAMachineWithoutTiming) {
     EXPECT_THAT(error_of("one.s --machine fsim --trace t"), HasSubstr("machine 'fsim' has no timing, so there is nothing to trace"));
 }
 
+TEST_F(ProfileTool, ShowsACompiledModelByNode) {
+    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, ATALLA_SOURCE_DIR "/examples/rpn-tutorial/double.pt2 -o small.atl --quiet").status, 0);
+    const Output output = profile("small.atl --json --trace small.pftrace --html small.html --retire-log small.log");
+    ASSERT_EQ(output.status, 0) << output.error;
+    const nlohmann::json json = nlohmann::json::parse(output.out);
+    const auto cycles_of = [&](const char *table) {
+        uint64_t cycles = 0;
+        for (const auto &part : json.at(table)) cycles += part.at("cycles").get<uint64_t>();
+        return cycles;
+    };
+    EXPECT_GT(json.at("counters").at("cycles"), 0);
+    EXPECT_EQ(cycles_of("by_func"), json.at("counters").at("cycles"));
+    EXPECT_EQ(cycles_of("by_node"), json.at("counters").at("cycles"));
+    EXPECT_THAT(read("small.log"), HasSubstr(" halt.s"));
+    EXPECT_GT(std::filesystem::file_size(file("small.pftrace")), 0u);
+    EXPECT_THAT(read("small.html"), HasSubstr("<html"));
+    EXPECT_THAT(error_of("small.atl --machine ax01"), HasSubstr("a compiled model has its own machine: leave --machine out"));
+    EXPECT_THAT(error_of("small.atl --input nowhere=x.npy"), HasSubstr("the model has no input 'nowhere'; it has"));
+    EXPECT_THAT(error_of(program_ + " --input x.npy"), HasSubstr("--input is for a compiled model (.atl)"));
+}
+
 TEST_F(ProfileTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of(""), HasSubstr("nothing to profile: give a program file, or an operator with --op"));
     EXPECT_THAT(error_of(program_ + " --op gemm"), HasSubstr("give a program file or an operator, not both"));
