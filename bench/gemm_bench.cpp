@@ -55,28 +55,6 @@ void tuned(benchmark::State &state, const Case &one) {
     }
 }
 
-// The simulator on a shipped kernel: the default shape's best point by the draft.
-void simulate_kernel(benchmark::State &state, const char *machine) {
-    const auto evaluator = evaluator_of({"512x512x512", machine});
-    TuneOptions options;
-    options.max_trials = 1;
-    options.progress = ProgressMode::Quiet;
-    const TuneResult result = tune(tuning_task(find_operator("gemm"), evaluator), nullptr, options);
-    const codegen::CompiledKernel compiled = evaluator->compile(result.best);
-    KernelDefinition tensors;
-    tensors.inputs = evaluator->workload().inputs();
-    tensors.outputs = evaluator->workload().outputs();
-    double packets = 0, cycles = 0;
-    for (auto _ : state) {
-        const KernelRun run = run_kernel(tensors, compiled, evaluator->machine(), evaluator->inputs(DataSet::Normal));
-        if (!run.result.ok) return state.SkipWithError(run.result.error.c_str());
-        packets += static_cast<double>(run.result.counters.packets);
-        cycles += static_cast<double>(run.result.counters.cycles);
-    }
-    state.counters["packets/s"] = benchmark::Counter(packets, benchmark::Counter::kIsRate);
-    state.counters["cycles/s"] = benchmark::Counter(cycles, benchmark::Counter::kIsRate);
-}
-
 // Lowering and generating the default shape's best point by the draft: what one more candidate costs.
 void lower_and_generate(benchmark::State &state) {
     const auto evaluator = evaluator_of({"512x512x512", "ax01"});
@@ -101,10 +79,6 @@ void lower_and_generate(benchmark::State &state) {
 int main(int argc, char **argv) {
     using namespace atalla;
     benchmark::RegisterBenchmark("lower_and_generate/512x512x512/ax01", lower_and_generate)->Unit(benchmark::kMillisecond);
-    for (const char *machine : {"ax01", "ax01-psum"})
-        benchmark::RegisterBenchmark((std::string("simulate/512x512x512/") + machine).c_str(),
-                                     [machine](benchmark::State &state) { simulate_kernel(state, machine); })
-            ->Unit(benchmark::kMillisecond);
     for (const Case &one : cases)
         benchmark::RegisterBenchmark((std::string("gemm/") + one.shape + "/" + one.machine).c_str(), [&one](benchmark::State &state) { tuned(state, one); })
             ->Iterations(1)

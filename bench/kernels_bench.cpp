@@ -1,0 +1,75 @@
+// Speed of the simulator on the kernels of the registry: simulated cycles a second on the hardware machines, packets a second on fsim.
+// A kernel is the operator's best point by the draft; its data are in memory before the clock starts.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "autotune/operator_task.h"
+#include "autotune/tuner.h"
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "tools/emit.h"
+
+namespace atalla {
+namespace {
+
+struct Kernel {
+    const char *op, *shape;
+};
+constexpr Kernel kernels[] = {
+    {"gemm", "128x128x128"}, {"gemm", "256x256x256"}, {"gemm", "512x512x512"},
+    {"layer_norm", "128x512,512,512"}, {"softmax", "128x512"}, {"relu", "256x512"}, {"add", "256x512,256x512"},
+    {"scaled_dot_product_attention", "1x1x128x64,1x1x128x64,1x1x128x64"}, {"conv2d", ""}, {"max_pool2d", ""},
+};
+
+Program kernel_program(const Kernel &kernel, const Machine &machine) {
+    std::map<std::string, std::string> arguments;
+    if (*kernel.shape != '\0') arguments["shape"] = kernel.shape;
+    const std::shared_ptr<const Workload> workload = find_operator(kernel.op).workload(arguments);
+    const auto evaluator = std::make_shared<const Evaluator>(workload, machine);
+    TuneOptions options;
+    options.max_trials = 1;
+    options.progress = ProgressMode::Quiet;
+    const TuneResult result = tune(tuning_task(find_operator(kernel.op), evaluator), nullptr, options);
+    KernelDefinition tensors;
+    tensors.inputs = workload->inputs();
+    tensors.outputs = workload->outputs();
+    return program_with_data(tensors, evaluator->compile(result.best), machine, evaluator->inputs(DataSet::Normal));
+}
+
+void simulate(benchmark::State &state, const Kernel &kernel, const char *machine_name) {
+    try {
+        const Machine machine = find_machine(machine_name);
+        Simulator simulator(machine);
+        simulator.load(kernel_program(kernel, machine));
+        double packets = 0, cycles = 0;
+        for (auto _ : state) {
+            const RunResult result = simulator.run();
+            if (!result.ok) return state.SkipWithError(result.error.c_str());
+            packets += static_cast<double>(result.counters.packets);
+            cycles += static_cast<double>(result.counters.cycles);
+        }
+        state.counters["packets/s"] = benchmark::Counter(packets, benchmark::Counter::kIsRate);
+        if (machine.timed()) state.counters["cycles/s"] = benchmark::Counter(cycles, benchmark::Counter::kIsRate);
+    } catch (const std::exception &error) {
+        // Not every kernel fits fsim's two small pads.
+        state.SkipWithError(error.what());
+    }
+}
+
+}  // namespace
+}  // namespace atalla
+
+int main(int argc, char **argv) {
+    using namespace atalla;
+    for (const char *machine : {"ax01", "ax01-psum", "fsim"})
+        for (const Kernel &kernel : kernels) {
+            const std::string name = std::string(kernel.op) + "/" + (*kernel.shape != '\0' ? kernel.shape : "default") + "/" + machine;
+            benchmark::RegisterBenchmark(name.c_str(), [&kernel, machine](benchmark::State &state) { simulate(state, kernel, machine); })
+                ->Unit(benchmark::kMillisecond);
+        }
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}
