@@ -11,11 +11,24 @@
 
 namespace atalla {
 
+namespace {
+
+// Where no other value is plausible more than others: the double, or what is possible.
+std::vector<int64_t> doubled(const ParameterEntry &entry, int64_t value) {
+    if (entry.low == entry.high) return {};
+    if (value == entry.high) return {std::max(entry.low, value / 2)};
+    return {std::min(entry.high, std::max<int64_t>(1, 2 * value))};
+}
+
+}  // namespace
+
 std::vector<MachineVariant> sensitivity_variants(const std::string &name_or_path, const Machine &base) {
     std::vector<MachineVariant> variants = {{base, {}}};
     for (const MachineParameter &parameter : machine_parameters(find_machine_file(name_or_path))) {
-        for (const int64_t value : parameter.plausible) {
-            if (value == find_parameter(parameter.key)->get(base)) continue;
+        const ParameterEntry &entry = *find_parameter(parameter.key);
+        const int64_t usual = entry.get(base);
+        for (const int64_t value : parameter.plausible.empty() ? doubled(entry, usual) : parameter.plausible) {
+            if (value == usual) continue;
             try {
                 variants.push_back(machine_grid(base, {}, {{parameter.key, {value}}}).front());
             } catch (const Error &) {

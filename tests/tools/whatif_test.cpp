@@ -70,11 +70,16 @@ TEST_F(WhatIfTool, AMachineThatCannotRunItIsARowWithTheReason) {
                 HasSubstr("gemm 64x64x64 runs on none of the machines; on ax01 pad.bytes=64: "));
 }
 
+TEST_F(WhatIfTool, FewerRegisterBanksAreStillAMachine) {
+    for (const nlohmann::json &row : rows("--op gemm --shape 32x32x32 --sweep regs.scalar_banks=1,2 --sweep regs.vector_banks=1,2")) EXPECT_GT(row.at("cycles"), 0) << row;
+}
+
 TEST_F(WhatIfTool, TriesEveryPlausibleValue) {
     const Output output = whatif(program_ + " --sensitivity");
     ASSERT_EQ(output.status, 0) << output.error;
     EXPECT_THAT(output.out, HasSubstr("| `sa.L` | 46 | 56 |"));
     EXPECT_THAT(output.out, HasSubstr("| `vec.exp_L` | 6 | 14 |"));
+    EXPECT_THAT(output.out, HasSubstr("| `ex4.ii` | 4 | 8 |")) << "where none is plausible, the double";
     EXPECT_THAT(output.out, HasSubstr("| +0.00 % |"));
 }
 
