@@ -116,6 +116,26 @@ void read_parameter(const fs::path &file, const ParameterEntry &entry, const Jso
     }
 }
 
+// Where shipped machines are looked for, first match wins: ATALLA_MACHINES, an installed tree, the source tree.
+std::vector<fs::path> machine_folders() {
+    std::vector<fs::path> folders;
+    if (const char *chosen = std::getenv("ATALLA_MACHINES"); chosen != nullptr && *chosen != '\0') folders.emplace_back(chosen);
+    std::error_code ignored;
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    if (!program.empty()) folders.push_back(program.parent_path().parent_path() / "share" / "atalla-tune" / "machines");
+    folders.emplace_back(ATALLA_MACHINES_FOLDER);
+    return folders;
+}
+
+// The file of a machine by its name, an empty path if there is none.
+fs::path file_of_machine(const std::string &name) {
+    for (const fs::path &folder : machine_folders()) {
+        fs::path file = folder / (name + ".json");
+        if (fs::exists(file)) return file;
+    }
+    return {};
+}
+
 MachineFile read_file(const fs::path &file, int depth) {
     constexpr int longest_chain = 8;
     if (depth > longest_chain) fail(file, fmt::format("\"based_on\" leads through more than {} files", longest_chain));
@@ -128,10 +148,10 @@ MachineFile read_file(const fs::path &file, int depth) {
         const std::string base = text_field(file, json, "", "based_on");
         if (base.find('/') != std::string::npos)
             fail(file, fmt::format("\"based_on\" is \"{}\", but it must be a name, not a path", base));
-        const fs::path base_file = file.parent_path() / (base + ".json");
-        if (!fs::exists(base_file)) {
-            fail(file, fmt::format("it is based on \"{}\", but there is no {} beside it", base, base_file.filename().string()));
-        }
+        fs::path base_file = file.parent_path() / (base + ".json");
+        if (!fs::exists(base_file)) base_file = file_of_machine(base);
+        if (base_file.empty())
+            fail(file, fmt::format("it is based on \"{0}\", but there is no {0}.json beside it and no machine of that name", base));
         result = read_file(base_file, depth + 1);
     } else {
         result.parameters.resize(parameter_table().size());
@@ -163,17 +183,6 @@ MachineFile read_file(const fs::path &file, int depth) {
         }
     }
     return result;
-}
-
-// Where shipped machines are looked for, first match wins: ATALLA_MACHINES, an installed tree, the source tree.
-std::vector<fs::path> machine_folders() {
-    std::vector<fs::path> folders;
-    if (const char *chosen = std::getenv("ATALLA_MACHINES"); chosen != nullptr && *chosen != '\0') folders.emplace_back(chosen);
-    std::error_code ignored;
-    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-    if (!program.empty()) folders.push_back(program.parent_path().parent_path() / "share" / "atalla-tune" / "machines");
-    folders.emplace_back(ATALLA_MACHINES_FOLDER);
-    return folders;
 }
 
 }  // namespace
@@ -213,10 +222,7 @@ Machine find_machine(const std::string &name_or_path) { return load_machine(find
 
 std::filesystem::path find_machine_file(const std::string &name_or_path) {
     if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return name_or_path;
-    for (const fs::path &folder : machine_folders()) {
-        const fs::path file = folder / (name_or_path + ".json");
-        if (fs::exists(file)) return file;
-    }
+    if (const fs::path file = file_of_machine(name_or_path); !file.empty()) return file;
     const std::vector<std::string> names = shipped_machines();
     const std::string nearest = nearest_name(name_or_path, names);
     throw Error(fmt::format("there is no machine \"{}\" among {}{}", name_or_path, fmt::join(names, ", "),

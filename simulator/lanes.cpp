@@ -81,7 +81,8 @@ using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
 [[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *sums) {
     rounded_sums<Eight>(row, weights, sums);
 }
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void sums_by_sixteen(const float *row, const WeightBuffer &weights, float *sums) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void sums_by_sixteen(const float *row, const WeightBuffer &weights,
+                                                                           float *sums) {
     rounded_sums<Sixteen>(row, weights, sums);
 }
 #endif
@@ -90,8 +91,8 @@ using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
 
 int widest_vectors() {
 #ifdef __x86_64__
-    const bool sixteen = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                         __builtin_cpu_supports("avx512vl");
+    const bool sixteen = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return sixteen ? 16 : __builtin_cpu_supports("avx2") ? 8 : 4;
 #else
     return 4;

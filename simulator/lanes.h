@@ -77,8 +77,8 @@ template <class Operation>
     }
 }
 
-// results[lane] = a[lane] operation b[lane] with the rules for NaN: plain arithmetic, done again where a NaN came out. `results`
-// overlaps neither operand.
+// results[lane] = a[lane] operation b[lane] with the rules for NaN: plain arithmetic, done again where a NaN came out.
+// `results` overlaps neither operand.
 template <class Operation>
 void for_all_lanes(const float *a, const float *b, float *__restrict results, Operation operation) {
     uint32_t nan = 0;

@@ -148,8 +148,8 @@ template <MachineModel model>
     return execute_slots<model>(state, packet);
 }
 template <MachineModel model>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] PacketOutcome execute_slots_by_sixteen(MachineState &state,
-                                                                                                           const DecodedPacket &packet) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] PacketOutcome execute_slots_by_sixteen(
+    MachineState &state, const DecodedPacket &packet) {
     return execute_slots<model>(state, packet);
 }
 #endif

@@ -12,7 +12,8 @@
 namespace atalla::semantics {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_scalar_address(const S &s, uint32_t address, uint32_t bytes) {
-    refuse("memory", fmt::format("{} bytes at address 0x{:08X} are outside the data memory of {} bytes", bytes, address, s.bytes.size()));
+    refuse("memory",
+           fmt::format("{} bytes at address 0x{:08X} are outside the data memory of {} bytes", bytes, address, s.bytes.size()));
 }
 
 // Bytes on hardware: addresses wrap at 32 bits and must lie in the memory that the machine has.

@@ -68,7 +68,7 @@ def table(answers):
     tests = isolating_tests()
     for key, entry in parameters().items():
         tried = list(dict.fromkeys(value for _, found in columns for value in found.get(key, {})))
-        head = [f"`{key}`", plain(entry["value"]), f"{entry['confidence']}: {entry['source']}", tests.get(key, "fixed by the instruction set" if not tried else "")]
+        head = [f"`{key}`", plain(entry["value"]), f"{entry['confidence']}: {entry['source']}", tests.get(key, "no cycle depends on it") if tried else "fixed"]
         for value in tried or [""]:
             cells = [cell(found[key][value]) if value in found.get(key, {}) else "" for _, found in columns]
             lines.append("| " + " | ".join([*head, value, *cells]) + " |")

@@ -38,8 +38,10 @@ Engine::Engine(const Machine &machine, const Program &program, MachineState &sta
       array_(machine, writeback_),
       dma_(machine, bus_, scoreboard_, wakes_, observer_),
       hazards_(program, dma_),
-      pads_{Pad(0, machine, dma_, writeback_, hazards_, wakes_, observer_), Pad(1, machine, dma_, writeback_, hazards_, wakes_, observer_),
-            Pad(2, machine, dma_, writeback_, hazards_, wakes_, observer_), Pad(3, machine, dma_, writeback_, hazards_, wakes_, observer_)},
+      pads_{Pad(0, machine, dma_, writeback_, hazards_, wakes_, observer_),
+            Pad(1, machine, dma_, writeback_, hazards_, wakes_, observer_),
+            Pad(2, machine, dma_, writeback_, hazards_, wakes_, observer_),
+            Pad(3, machine, dma_, writeback_, hazards_, wakes_, observer_)},
       packet_issues_(program.packets.size()),
       packet_stalls_(program.packets.size()) {}
 

@@ -27,7 +27,8 @@ bool Engine::issue_step() {
             [[fallthrough]];
         case Gate::Fetch:
             if (packet.fetched_in != instruction_cache_.state()) {
-                if (const Cycle usable = instruction_cache_.usable_from(packet.first_sector, packet.last_sector); usable > now_) {
+                if (const Cycle usable = instruction_cache_.usable_from(packet.first_sector, packet.last_sector);
+                    usable > now_) {
                     return hold(Stall::Fetch, usable);
                 }
                 packet.fetched_in = instruction_cache_.state();
@@ -252,7 +253,8 @@ void Engine::start_operations(const TimedPacket &packet, const std::array<uint32
         if (!operation.is_write) {
             scoreboard_.reserve(operation.destination);
         }
-        pads_[operation.pad].issue(operation.is_write, addresses[operation.slot], operation.destination, waiting_, issued_, now_);
+        pads_[operation.pad].issue(operation.is_write, addresses[operation.slot], operation.destination, waiting_, issued_,
+                                   now_);
     }
     for (const TimedOperation &operation : packet.on_data_cache()) {
         if (!operation.is_write) {

@@ -157,7 +157,9 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     packet.bank_wait = bank_reads.wait();
     const auto operations = std::span(packet.operations).first(packet.values.count);
     std::ranges::stable_sort(operations, {}, &TimedOperation::kind);
-    const auto count = [&](OperationKind kind) { return static_cast<uint8_t>(std::ranges::count(operations, kind, &TimedOperation::kind)); };
+    const auto count = [&](OperationKind kind) {
+        return static_cast<uint8_t>(std::ranges::count(operations, kind, &TimedOperation::kind));
+    };
     packet.units = count(OperationKind::Unit);
     packet.rows = count(OperationKind::Row);
     packet.accesses = count(OperationKind::VectorAccess);

@@ -30,7 +30,8 @@ struct TimedOperation {
 
 enum class Control : uint8_t { None, Branch, Jump };
 
-// Its operations lie by kind, those of a kind in slot order: units, rows, vector accesses, the scalar access, transfers, the rest.
+// Its operations lie by kind, those of a kind in slot order: units, rows, vector accesses, the scalar access, transfers, the
+// rest.
 struct alignas(64) TimedPacket {
     DecodedPacket values;  // what semantics executes
     std::array<TimedOperation, 4> operations;

@@ -1,4 +1,5 @@
-// However many lanes an instruction of the host takes, every bit is the same: each width that this host has against the narrowest.
+// However many lanes an instruction of the host takes, every bit is the same: each width that this host has against the
+// narrowest.
 #include <cstring>
 #include <random>
 
@@ -18,7 +19,8 @@ uint32_t pattern(std::mt19937 &random) {
 std::vector<Opcode> vector_opcodes() {
     std::vector<Opcode> opcodes;
     for (const InstructionInfo &row : instruction_table()) {
-        const bool on_lanes = row.unit == Unit::Alu || row.unit == Unit::Mul || row.unit == Unit::Exp || row.unit == Unit::Reduce;
+        const bool on_lanes =
+            row.unit == Unit::Alu || row.unit == Unit::Mul || row.unit == Unit::Exp || row.unit == Unit::Reduce;
         if (on_lanes || row.unit == Unit::Array || row.unit == Unit::Vlsu) {
             opcodes.push_back(row.op);
         }

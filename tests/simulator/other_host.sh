@@ -19,7 +19,8 @@ for file in isa/*.cpp simulator/lanes.cpp simulator/machine_state.cpp simulator/
     object=$work/$(echo "$file" | tr / _).o
     objects="$objects $object"
     [ "$object" -nt "$file" ] && continue
-    aarch64-linux-gnu-g++ -std=c++20 -O2 -ffp-contract=off -DFMT_HEADER_ONLY -DATALLA_SOURCE_DIR="\"$source\"" -I. -I"$work/include" \
+    aarch64-linux-gnu-g++ -std=c++20 -O2 -ffp-contract=off -DFMT_HEADER_ONLY -DATALLA_SOURCE_DIR="\"$source\"" \
+        -DATALLA_MACHINES_FOLDER="\"$source/machines\"" -I. -I"$work/include" \
         -I$google/googletest/include -I$google/googletest -I$google/googlemock/include -I$google/googlemock -c "$file" -o "$object"
 done
 aarch64-linux-gnu-g++ -static $objects -o "$work/tests"

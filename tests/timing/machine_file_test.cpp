@@ -249,12 +249,21 @@ TEST_F(WrongFile, Contradictions) {
 }
 
 TEST_F(WrongFile, Inheritance) {
-    EXPECT_EQ(message_of_text(R"({"name": "x", "based_on": "ax01", "parameters": {}})"),
-              "it is based on \"ax01\", but there is no ax01.json beside it");
+    EXPECT_EQ(message_of_text(R"({"name": "x", "based_on": "ax01", "parameters": {}})"), "no error") << "a shipped one";
+    EXPECT_EQ(message_of_text(R"({"name": "x", "based_on": "ax02", "parameters": {}})"),
+              "it is based on \"ax02\", but there is no ax02.json beside it and no machine of that name");
     EXPECT_EQ(message_of_text(R"({"name": "x", "based_on": "../ax01", "parameters": {}})"),
               "\"based_on\" is \"../ax01\", but it must be a name, not a path");
     EXPECT_EQ(message_of_text(R"({"name": "x", "based_on": "wrong", "parameters": {}})"),
               "\"based_on\" leads through more than 8 files");
+}
+
+TEST(MachineDocument, TheTableOfFidelityHasEveryParameter) {
+    const std::string page = read_text(source_path("docs/fidelity.md"));
+    for (const ParameterEntry &entry : parameter_table()) {
+        EXPECT_NE(page.find("\n| `" + std::string(entry.key) + "` | "), std::string::npos)
+            << entry.key << " is missing: run docs/figures/sensitivity.py";
+    }
 }
 
 // docs/machine.md is written anew by this test with ATALLA_WRITE_DOCS=1 in the environment.

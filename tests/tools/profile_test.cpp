@@ -50,7 +50,7 @@ TEST_F(ProfileTool, CountsPacketsOfAMachineWithoutTiming) {
 }
 
 TEST_F(ProfileTool, ShowsACompiledModelByNode) {
-    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, ATALLA_SOURCE_DIR "/examples/rpn-tutorial/double.pt2 -o small.atl --quiet").status, 0);
+    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, source_path("examples/rpn-tutorial/double.pt2").string() + " -o small.atl --quiet").status, 0);
     const Output output = profile("small.atl --json --trace small.pftrace --html small.html --retire-log small.log");
     ASSERT_EQ(output.status, 0) << output.error;
     const nlohmann::json json = nlohmann::json::parse(output.out);
