@@ -4,10 +4,13 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 #include "autotune/operator_task.h"
 #include "autotune/tuner.h"
 #include "generators/evaluate.h"
 #include "generators/registry.h"
+#include "isa/error.h"
 #include "tools/emit.h"
 
 namespace atalla {
@@ -19,18 +22,17 @@ struct Kernel {
 constexpr Kernel kernels[] = {
     {"gemm", "128x128x128"}, {"gemm", "256x256x256"}, {"gemm", "512x512x512"},
     {"layer_norm", "128x512,512,512"}, {"softmax", "128x512"}, {"relu", "256x512"}, {"add", "256x512,256x512"},
-    {"scaled_dot_product_attention", "1x1x128x64,1x1x128x64,1x1x128x64"}, {"conv2d", ""}, {"max_pool2d", ""},
+    {"scaled_dot_product_attention", "1x1x128x64,1x1x128x64,1x1x128x64"}, {"conv2d", "1x64x14x14,64x64x3x3"}, {"gelu", "256x512"},
 };
 
 Program kernel_program(const Kernel &kernel, const Machine &machine) {
-    std::map<std::string, std::string> arguments;
-    if (*kernel.shape != '\0') arguments["shape"] = kernel.shape;
-    const std::shared_ptr<const Workload> workload = find_operator(kernel.op).workload(arguments);
+    const std::shared_ptr<const Workload> workload = find_operator(kernel.op).workload({{"shape", kernel.shape}});
     const auto evaluator = std::make_shared<const Evaluator>(workload, machine);
     TuneOptions options;
     options.max_trials = 1;
     options.progress = ProgressMode::Quiet;
     const TuneResult result = tune(tuning_task(find_operator(kernel.op), evaluator), nullptr, options);
+    if (!result.found) throw Error(fmt::format("no schedule of {} {} runs on {}", kernel.op, kernel.shape, machine.name));
     KernelDefinition tensors;
     tensors.inputs = workload->inputs();
     tensors.outputs = workload->outputs();
@@ -64,7 +66,7 @@ int main(int argc, char **argv) {
     using namespace atalla;
     for (const char *machine : {"ax01", "ax01-psum", "fsim"})
         for (const Kernel &kernel : kernels) {
-            const std::string name = std::string(kernel.op) + "/" + (*kernel.shape != '\0' ? kernel.shape : "default") + "/" + machine;
+            const std::string name = std::string(kernel.op) + "/" + kernel.shape + "/" + machine;
             benchmark::RegisterBenchmark(name.c_str(), [&kernel, machine](benchmark::State &state) { simulate(state, kernel, machine); })
                 ->Unit(benchmark::kMillisecond);
         }
