@@ -87,10 +87,24 @@ Layout widest_layout(Kernel &kernel, int allocation, int pads, int64_t wanted_bl
     return {};
 }
 
+// Dimensions that continue each other on both sides are one: its tiles are larger.
+void join_dimensions(Box &box) {
+    for (size_t d = 0; d < box.dims.size(); d++)
+        for (size_t next = 0; next < box.dims.size(); next++) {
+            Box::Dim &inner = box.dims[d];
+            const Box::Dim outer = box.dims[next];
+            if (next == d || outer.extent == 1 || outer.row_stride != inner.row_stride * inner.extent || outer.mem_stride != inner.mem_stride * inner.extent) continue;
+            inner.extent *= outer.extent;
+            box.dims.erase(box.dims.begin() + static_cast<std::ptrdiff_t>(next));
+            return join_dimensions(box);
+        }
+}
+
 // The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, so that neighbouring transfers
 // use different engines.
 void append_tiles(Box box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
     const bool blocks = allocation.interleave > 1 && allocation.block > 1;
+    join_dimensions(box);
     // What fills several blocks is a dimension of blocks and one inside a block.
     for (size_t d = 0; blocks && d < box.dims.size(); d++) {
         Box::Dim &dim = box.dims[d];
