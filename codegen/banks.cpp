@@ -21,7 +21,11 @@ struct Role {
     std::vector<int> banks;
 };
 
-using RoleKey = std::pair<std::set<int>, std::set<int>>;   // opcodes that write, opcodes that read
+struct RoleKey {
+    std::set<int> writers, readers;   // opcodes
+    std::set<int> operands;           // which ones they are, where operations read two of one role: these are two roles
+    auto operator<=>(const RoleKey &) const = default;
+};
 
 }  // namespace
 
@@ -73,9 +77,24 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     for (const Block &block : blocks)
         for (const Op &op : block.ops) {
             for (Reg r : reads_of(op))
-                if (is_vector(r)) keys[r].second.insert(static_cast<int>(op.opcode));
-            if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].first.insert(static_cast<int>(op.opcode));
+                if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
+            if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
+    std::set<RoleKey> twice;
+    const auto for_pairs = [&](const auto &visit) {
+        for (const Block &block : blocks)
+            for (const Op &op : block.ops)
+                if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) && is_vector(op.src[1])) visit(op);
+    };
+    for_pairs([&](const Op &op) {
+        if (keys[op.src[0]] == keys[op.src[1]]) twice.insert(keys[op.src[0]]);
+    });
+    std::map<Reg, std::set<int>> operands;
+    for_pairs([&](const Op &op) {
+        for (int i : {0, 1})
+            if (twice.count(keys[op.src[i]])) operands[op.src[i]].insert(i);
+    });
+    for (const auto &[reg, places] : operands) keys[reg].operands = places;
     std::set<Reg> lives_long;   // named in more than one block
     {
         std::map<Reg, size_t> block_of;
