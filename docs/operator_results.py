@@ -1,0 +1,72 @@
+"""Writes docs/results-operators.md: streaming operators tuned from an empty database with the default budget, beside their bounds.
+Run: build/env/bin/python docs/operator_results.py [ATALLA_TUNE]"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Machine, operator, shape and arguments, packets that upstream publishes for the same kernel on its functional simulator.
+CALLS = [
+    ("ax01", "relu", "65536", "", None),
+    ("ax01", "relu", "262144", "", None),
+    ("ax01", "add", "65536,65536", "", None),
+    ("ax01", "gelu", "65536", "", None),
+    ("ax01", "permute", "8x128x12x64", "--dims 0,2,1,3", None),
+    ("ax01", "slice", "512x512", "--dim 0 --start 64 --end 320", None),
+    ("ax01", "slice", "512x512", "--dim 1 --start 64 --end 320", None),
+    ("ax01", "cat", "256x256,256x256", "", None),
+    ("ax01", "softmax", "1024x128", "", None),
+    ("ax01", "softmax", "256x1024", "", None),
+    ("ax01", "layer_norm", "512x768,768,768", "", None),
+    ("ax01", "rms_norm", "1024x768,768", "", None),
+    ("ax01", "sum", "512x1024", "--dim 1", None),
+    ("ax01", "sum", "512x1024", "--dim 0", None),
+    ("ax01", "amax", "512x1024", "--dim 1", None),
+    ("fsim", "relu", "1024", "", 243),
+    ("fsim", "softmax", "1x32", "", 21),
+]
+
+HEAD = """# Where streaming operators stand
+
+Written by `docs/operator_results.py`, which runs `./atalla tune --op OPERATOR --shape SHAPE` with an empty database and the default budget
+of 32 simulated schedules for each. Simulated cycles are exact; on `fsim` a cycle is a packet. Every winner was verified bit for bit against
+the unoptimized program. The bound is that of [bounds.md](bounds.md), with the resource that decides it. *Upstream* are the packets
+that its functional simulator is published to need, one operation a packet; it publishes no cycles for these operators.
+
+| machine | operator | shape | cycles | lower bound | share | bound by | upstream |
+|---|---|---|---|---|---|---|---|
+"""
+
+TAIL = """
+## What binds
+
+* **Elementwise and data movement** are bound by DRAM. What is lost at 64 K elements is the cold start, about 1,300 cycles of
+  instruction misses, and the change between reading and writing: with all four engines on one side at a time, each
+  change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
+  addresses under way there is half the rate.
+* **gelu, softmax and layer_norm** wait for results: one or two rows at a time do not hide the chain of reductions and lane operations.
+* **amax** takes a hardware reduction of 20 cycles for each row, and looks for NaN in a second pass.
+"""
+
+
+def main():
+    tool = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/atalla-tune"
+    rows = []
+    for machine, operator, shape, arguments, upstream in CALLS:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [tool, "--op", operator, "--shape", shape, "--machine", machine, "--json", "--quiet", "--db", f"{folder}/results.db", *arguments.split()]
+            run = subprocess.run(command, check=True, capture_output=True, text=True)
+        result = json.loads(run.stdout)
+        if not result["verified"]:
+            raise SystemExit(f"{operator} {shape} on {machine} is not verified")
+        what = shape + (f" `{arguments}`" if arguments else "")
+        rows.append(f"| {machine} | {operator} | {what} | {result['cycles']:,} | {result['bound_cycles']:,} | {100 * result['bound_share']:.1f} % "
+                    f"| {result['bound_by']} | {upstream or ''} |")
+        print(rows[-1], flush=True)
+    Path(__file__).with_name("results-operators.md").write_text(HEAD + "\n".join(rows) + "\n" + TAIL)
+
+
+if __name__ == "__main__":
+    main()
