@@ -277,8 +277,9 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
 std::vector<OperatorDeclaration> convolution_operators() {
     OperatorDeclaration row;
     row.card.family = "convolution";
-    row.card.algorithm = "lanes are 32 input channels, or all rows of the kernel where the channels are few; products in float32, rounded, added over columns, rows and blocks of channels";
-    row.card.space = "rows of a block, unrolling of columns and weight loads";
+    row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel; products in float32, rounded, added over blocks of "
+                         "channels, then columns, then rows of the kernel";
+    row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling";
     row.card.bound = "lanes (sums of 32-deep products), array, DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
@@ -288,7 +289,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
-                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as ohwi; with at most 16 input channels see docs", "oihw"}};
+                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as the kernel reads it: docs/convolution.md", "oihw"}};
     row.make = make;
     std::vector<OperatorDeclaration> rows(4, row);
     rows[0].name = "conv2d";
