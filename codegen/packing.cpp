@@ -348,7 +348,13 @@ private:
         op.imm = end.target;
         op.src = {end.index, end.kind == Terminator::Loop ? end.limit : zero_scalar};
         // A branch reaches about a hundred packets; further it takes a jump, with the branch stepping over it.
-        constexpr size_t reach = 100;
+        constexpr size_t furthest = 100, room_for_a_way = 15;
+        // Ways to code out of line may still come in between.
+        size_t sides = 0;
+        for (size_t inside = static_cast<size_t>(end.target); end.kind == Terminator::Loop && inside <= b; inside++)
+            for (const OpGroup &packet : blocks_[inside].packets)
+                sides += std::any_of(packet.begin(), packet.end(), [](const Op &inner) { return inner.side != nullptr; });
+        const size_t reach = furthest - std::min(furthest, sides * room_for_a_way);
         if (end.kind == Terminator::Skip) {
             op.dst = end.index;
             if (packets_between(b + 1, static_cast<size_t>(end.target), 2) <= reach) {

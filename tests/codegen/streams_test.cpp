@@ -1,0 +1,70 @@
+// Loops that stream tensors through the pads: copies without computation, and transfers spread over a hot loop.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "generators/vocabulary.h"
+#include "isa/machine.h"
+#include "tests/generators/kernel_check.h"
+
+namespace atalla {
+namespace {
+
+using namespace Halide;
+using namespace vocabulary;
+
+// Rows of `cols` elements through two slots of `step` rows, and nothing done with them.
+KernelDefinition ring_copy(int cols, int rows, int step) {
+    const ImageParam x = tensor("X", {cols, rows});
+    const Var n("n"), m("m"), mo("mo"), mi("mi");
+    Func staged("staged"), out("Y");
+    staged(n, m) = x(n, m);
+    out(n, m) = staged(n, m);
+    out.bound(n, 0, cols).bound(m, 0, rows).split(m, mo, mi, step, TailStrategy::ShiftInwards);
+    staged.compute_at(out, mo).hoist_storage_root().ring_buffer(2);
+    in_pads({staged});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
+TEST(Streams, CopiesThroughSlotsAreRight) {
+    std::mt19937 random(5);
+    for (const auto &[cols, rows, step] : {std::tuple{32, 8, 2}, {64, 40, 8}, {96, 36, 4}, {128, 256, 64}}) {
+        const KernelDefinition kernel = ring_copy(cols, rows, step);
+        const std::vector<TensorData> inputs = {random_patterns(kernel.inputs[0], random)};
+        for (const char *machine : {"ax01", "fsim"})
+            for (bool optimize : {false, true}) {
+                if (2 * step * cols / 32 > find_machine(machine).pad_rows()) continue;
+                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), inputs,
+                             fmt::format("{}x{} by {} on {}, optimize {}", rows, cols, step, machine, optimize));
+            }
+    }
+}
+
+TEST(Streams, SpreadTransfersGiveTheSameBits) {
+    const Machine machine = find_machine("ax01");
+    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+    };
+    // Parts of two pages, whose result leaves at once; parts of a block, whose result has several groups; two inputs; a last block
+    // that begins earlier.
+    check("relu", "32768", {{{"block", 4096}, {"unroll", 16}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}},
+                            {{"block", 4096}, {"unroll", 8}, {"pads", 2}, {"parts", 2}}});
+    check("add", "32768,32768", {{{"block", 4096}, {"unroll", 8}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
+    check("relu", "20000", {{{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
+}
+
+}  // namespace
+}  // namespace atalla
