@@ -68,7 +68,9 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.machine_fingerprint = machine.fingerprint();
     task.compiler_fingerprint = compiler_fingerprint();
     task.space = workload.space(machine);
-    task.bound_cycles = workload.bound(machine).cycles;
+    const Bound bound = workload.bound(machine);
+    task.bound_cycles = bound.cycles;
+    task.bound_by = bound.binding;
     task.draft = shipped_draft(op, std::shared_ptr<const Workload>(evaluator, &workload), machine);
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));

@@ -75,6 +75,9 @@ struct TuningSession::Impl {
         choose();
         result_.seconds = elapsed();
         if (database_) {
+            if (result_.verified) {
+                database_->record_certificate({task_.key(), task_.bound_cycles, task_.bound_by, result_.optimal_in_space ? result_.cycles : 0});
+            }
             database_->end_run(run_, result_.interrupted ? "interrupted" : "finished");
         }
         ended_ = true;

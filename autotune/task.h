@@ -27,6 +27,7 @@ struct TuningTask {
     // otherwise what differed. May be empty: nothing can then be stored as a winner.
     std::function<std::string(const Point &)> verify;
     int64_t bound_cycles = 0;  // no schedule can be faster; 0: unknown
+    std::string bound_by;      // the term of the bound that decides it
 
     TrialKey key() const { return {op, workload, machine_fingerprint, compiler_fingerprint}; }
 };

@@ -117,7 +117,7 @@ private:
 };
 
 std::string grouped(double number) {
-    if (number < 0) return "-" + grouped(-number);
+    if (number < 0) return fmt::format("-{}", grouped(-number));
     if (std::round(number) < 1000) return fmt::format("{:.0f}", number);
     const double thousands = std::floor(std::round(number) / 1000);
     return fmt::format("{},{:03.0f}", grouped(thousands), std::round(number) - 1000 * thousands);

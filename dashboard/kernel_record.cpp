@@ -127,13 +127,18 @@ void for_each_kernel(const Database &database, const std::vector<KeySummary> &ke
     // Machine names and runs are asked for beforehand: a visitor of rows must not use the database.
     std::map<TrialKey, std::vector<TuningRun>> runs;
     std::map<std::string, std::string> names;
+    std::map<TrialKey, std::optional<Certificate>> certificates;
     for (const KeySummary &key : keys) {
+        certificates[key.key] = key.certificate;
         runs[key.key] = database.runs_of(key.key);
         names[key.key.machine] = key.machine_name;
     }
     std::optional<KernelRecord> record;
     std::optional<TrialKey> key;
-    const auto finish_version = [&] { record->versions.back().finish(std::move(runs[*key])); };
+    const auto finish_version = [&] {
+        record->versions.back().finish(std::move(runs[*key]));
+        record->versions.back().certificate = certificates[*key];
+    };
     const auto finish_record = [&] {
         if (!record) return;
         finish_version();

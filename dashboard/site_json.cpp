@@ -96,6 +96,7 @@ ordered_json version_json(const KernelVersion &version) {
     return {{"compiler", version.compiler},
             {"bound", version.bound_cycles()},
             {"unoptimized", version.unoptimized_cycles},
+            {"optimal_in_space", version.winner && version.certificate && version.certificate->optimal_in_space(version.winner->trial.cycles)},
             {"winner", winner},
             {"runs", runs},
             {"run_ids", version.run_ids},

@@ -84,6 +84,13 @@ struct Database::Impl {
             visit(read_run(rows));
         }
     }
+    void visit_certificates(const std::function<void(const Certificate &)> &visit) const {
+        sqlite::Statement rows(connection, std::string(select_certificates) +
+                                               " ORDER BY workload.op, workload.description, machine.fingerprint, compiler.fingerprint");
+        while (rows.step()) {
+            visit(read_certificate(rows));
+        }
+    }
     void visit_trials(const TrialFilter &filter, const std::function<void(const StoredTrial &)> &visit) const {
         sqlite::Statement rows(connection, std::string(select_trials) + where_filter +
                                                " ORDER BY workload.op, workload.description, machine.fingerprint,"
@@ -210,6 +217,18 @@ void Database::record_trial(const TrialKey &key, const Trial &trial, const std::
     impl_->write([&](RowWriter &writer) { writer.store({key, trial, Verification::Unverified, "", run, milliseconds_now()}); });
 }
 
+void Database::record_certificate(const Certificate &certificate) {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->write([&](RowWriter &writer) { writer.store(certificate); });
+}
+
+std::optional<Certificate> Database::certificate(const TrialKey &key) const {
+    const std::scoped_lock lock(impl_->mutex);
+    sqlite::Statement row(impl_->connection, std::string(select_certificates) + where_key);
+    row.bind(key.op, key.workload, key.machine, key.compiler);
+    return row.step() ? std::optional(read_certificate(row)) : std::nullopt;
+}
+
 std::vector<StoredTrial> Database::trials_of(const TrialKey &key) const {
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Statement rows(impl_->connection, std::string(select_trials) + where_key + " ORDER BY trial.point");
@@ -283,6 +302,8 @@ std::vector<KeySummary> Database::list(const TrialFilter &filter) const {
     sqlite::Statement outcome(impl_->connection,
                               "SELECT outcome FROM run WHERE workload = ?1 AND machine = ?2 AND compiler = ?3"
                               " ORDER BY started DESC, id DESC LIMIT 1");
+    sqlite::Statement certificate(impl_->connection, std::string(select_certificates) +
+                                                         " WHERE workload.id = ?1 AND machine.id = ?2 AND compiler.id = ?3");
     bind_filter(rows, filter);
     std::vector<KeySummary> keys;
     while (rows.step()) {
@@ -296,6 +317,10 @@ std::vector<KeySummary> Database::list(const TrialFilter &filter) const {
         key.winner = impl_->winner(key.key);
         bound.bind(rows.integer(9), rows.integer(10), rows.integer(11));
         key.bound_cycles = bound.step() ? bound.integer(0) : 0;
+        certificate.bind(rows.integer(9), rows.integer(10), rows.integer(11));
+        if (certificate.step()) {
+            key.certificate = read_certificate(certificate);
+        }
         outcome.bind(rows.integer(9), rows.integer(10), rows.integer(11));
         if (outcome.step()) {
             const std::string how = outcome.text(0);
@@ -338,6 +363,11 @@ void Database::export_to(std::ostream &out, const TrialFilter &filter, bool resu
             }
         });
     }
+    impl_->visit_certificates([&](const Certificate &row) {
+        if (everything || (admits(row.key) && filter.machine.empty())) {
+            out << export_line(row) << '\n';
+        }
+    });
     impl_->visit_trials(filter, [&](StoredTrial row) {
         if (results_only) {
             row.run.clear();
@@ -364,6 +394,8 @@ MergeReport Database::import_from(std::istream &in, const std::string &name) {
                     writer.name_machine(machine->fingerprint, machine->name);
                 } else if (const auto *run = std::get_if<TuningRun>(&row)) {
                     writer.store(*run);
+                } else if (const auto *certificate = std::get_if<Certificate>(&row)) {
+                    writer.store(*certificate);
                 } else {
                     add(report, writer, std::get<StoredTrial>(row));
                 }
@@ -385,6 +417,7 @@ MergeReport Database::merge(const Database &other) {
     impl_->write([&](RowWriter &writer) {
         other.impl_->visit_machines([&](const MachineName &row) { writer.name_machine(row.fingerprint, row.name); });
         other.impl_->visit_runs([&](const TuningRun &row) { writer.store(row); });
+        other.impl_->visit_certificates([&](const Certificate &row) { writer.store(row); });
         other.impl_->visit_trials({}, [&](const StoredTrial &row) { add(report, writer, row); });
     });
     return report;
@@ -406,6 +439,8 @@ int64_t Database::prune(const TrialFilter &filter) {
     connection.execute(R"sql(
         DELETE FROM run WHERE NOT EXISTS (SELECT 1 FROM trial WHERE trial.workload = run.workload
             AND trial.machine = run.machine AND trial.compiler = run.compiler);
+        DELETE FROM certificate WHERE NOT EXISTS (SELECT 1 FROM trial WHERE trial.workload = certificate.workload
+            AND trial.machine = certificate.machine AND trial.compiler = certificate.compiler);
         DELETE FROM workload WHERE id NOT IN (SELECT workload FROM trial);
         DELETE FROM machine WHERE id NOT IN (SELECT machine FROM trial);
         DELETE FROM compiler WHERE id NOT IN (SELECT compiler FROM trial);

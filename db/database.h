@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "db/certificate.h"
 #include "db/trial.h"
 
 namespace atalla {
@@ -58,6 +59,7 @@ struct KeySummary {
     int64_t best_cycles = 0;            // of all Ok trials that do not differ, 0: none
     std::optional<StoredTrial> winner;  // fastest verified
     int64_t bound_cycles = 0;           // of the latest run that knew it, 0: unknown
+    std::optional<Certificate> certificate;
     bool unfinished = false;            // its latest run was interrupted, or neither finished nor failed
 };
 
@@ -108,6 +110,10 @@ public:
     // Ordered by the text of the point.
     std::vector<StoredTrial> trials_of(const TrialKey &key) const;
     std::optional<StoredTrial> find_trial(const TrialKey &key, const Point &point) const;
+
+    // Joins what is proven with what is known: of two lower bounds the larger holds, and of two proofs.
+    void record_certificate(const Certificate &certificate);
+    std::optional<Certificate> certificate(const TrialKey &key) const;
 
     // Records that the program of this point gave the right bits, or what differed. Error if the trial is not stored.
     void mark_verified(const TrialKey &key, const Point &point);

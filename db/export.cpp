@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *format_name = "atalla-tune database";
-constexpr int format_version = 1;
+constexpr int format_version = 2, oldest_version = 1;   // version 1 has no certificates
 
 // A workload that is canonical JSON is exported as the object that it is; any other text as a string.
 json workload_json(const std::string &text) {
@@ -114,6 +114,14 @@ TuningRun parse_run(const json &line) {
     return run;
 }
 
+Certificate parse_certificate(const json &line) {
+    Certificate certificate{parse_key(line), integer(line, "bound_cycles"), line.at("bound_by").get<std::string>(), integer(line, "least_cycles")};
+    if (certificate.bound_cycles < 0 || certificate.least_cycles < 0) {
+        throw Error("a certificate proves a negative number of cycles");
+    }
+    return certificate;
+}
+
 }  // namespace
 
 std::string export_header() { return json{{"kind", "header"}, {"format", format_name}, {"version", format_version}}.dump(); }
@@ -132,6 +140,12 @@ std::string export_line(const TuningRun &run) {
                  {"started", run.started},
                  {"ended", run.ended},
                  {"outcome", run.outcome}});
+    return line.dump();
+}
+
+std::string export_line(const Certificate &certificate) {
+    json line = key_json("certificate", certificate.key);
+    line.update({{"bound_cycles", certificate.bound_cycles}, {"bound_by", certificate.bound_by}, {"least_cycles", certificate.least_cycles}});
     return line.dump();
 }
 
@@ -159,13 +173,14 @@ void check_header(std::string_view line) {
     if (!header.is_object() || header.value("format", json()) != format_name) {
         throw Error("the text does not begin with the header of a tuning database export");
     }
-    if (header.value("version", json()) != format_version) {
-        throw Error(fmt::format("the export has format version {}, this program knows version {}: update the older of the two",
-                                header.value("version", json()).dump(), format_version));
+    const json version = header.value("version", json());
+    if (!version.is_number_integer() || version < oldest_version || version > format_version) {
+        throw Error(fmt::format("the export has format version {}, this program knows versions {} to {}: update the older of the two", version.dump(),
+                                oldest_version, format_version));
     }
 }
 
-std::variant<MachineName, TuningRun, StoredTrial> parse_line(std::string_view text) {
+std::variant<MachineName, TuningRun, Certificate, StoredTrial> parse_line(std::string_view text) {
     try {
         const json line = parse_bounded_json(text);
         const auto kind = line.at("kind").get<std::string>();
@@ -175,10 +190,13 @@ std::variant<MachineName, TuningRun, StoredTrial> parse_line(std::string_view te
         if (kind == "run") {
             return parse_run(line);
         }
+        if (kind == "certificate") {
+            return parse_certificate(line);
+        }
         if (kind == "trial") {
             return parse_trial(line);
         }
-        throw Error(fmt::format("'{}' is not a kind of line (machine, run, trial)", kind));
+        throw Error(fmt::format("'{}' is not a kind of line (machine, run, certificate, trial)", kind));
     } catch (const json::exception &error) {
         throw Error(fmt::format("not a line of an export: {}", error.what()));
     }

@@ -20,6 +20,7 @@ std::string export_header();
 
 std::string export_line(const MachineName &machine);
 std::string export_line(const TuningRun &run);
+std::string export_line(const Certificate &certificate);
 std::string export_line(const StoredTrial &trial);
 // A trial as an object, with the names that the line has.
 nlohmann::json trial_json(const StoredTrial &trial);
@@ -27,6 +28,6 @@ nlohmann::json trial_json(const StoredTrial &trial);
 // Throws Error if the line is not the header of a format known here.
 void check_header(std::string_view line);
 // Inverse of export_line; Error if the line is not one.
-std::variant<MachineName, TuningRun, StoredTrial> parse_line(std::string_view line);
+std::variant<MachineName, TuningRun, Certificate, StoredTrial> parse_line(std::string_view line);
 
 }  // namespace atalla

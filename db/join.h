@@ -14,6 +14,7 @@ namespace atalla {
 StoredTrial join(const StoredTrial &one, const StoredTrial &other);
 
 // The join of two rows of the same run: the later end, and the outcome that came with it.
+Certificate join(const Certificate &one, const Certificate &other);
 TuningRun join(const TuningRun &one, const TuningRun &other);
 
 // Whether both are Ok with different cycles.

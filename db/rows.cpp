@@ -25,6 +25,10 @@ INSERT OR REPLACE INTO run(id, workload, machine, compiler, host, strategy, seed
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 )sql";
 
+constexpr const char *write_certificate = R"sql(
+INSERT OR REPLACE INTO certificate(workload, machine, compiler, bound_cycles, bound_by, least_cycles) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+)sql";
+
 double finite(double seconds) { return std::isfinite(seconds) ? seconds : 0; }
 
 // What a trial is after a trip through the database, so that joining it with its own row changes nothing.
@@ -62,6 +66,13 @@ SELECT workload.op, workload.description, machine.fingerprint, compiler.fingerpr
        run.seed, run.bound_cycles, run.started, run.ended, run.outcome
 FROM run JOIN workload ON workload.id = run.workload JOIN machine ON machine.id = run.machine
 JOIN compiler ON compiler.id = run.compiler
+)sql";
+
+const char *const select_certificates = R"sql(
+SELECT workload.op, workload.description, machine.fingerprint, compiler.fingerprint, certificate.bound_cycles,
+       certificate.bound_by, certificate.least_cycles
+FROM certificate JOIN workload ON workload.id = certificate.workload JOIN machine ON machine.id = certificate.machine
+JOIN compiler ON compiler.id = certificate.compiler
 )sql";
 
 const char *const where_key =
@@ -113,6 +124,10 @@ TuningRun read_run(const sqlite::Statement &row) {
     return run;
 }
 
+Certificate read_certificate(const sqlite::Statement &row) {
+    return {{row.text(0), row.text(1), row.text(2), row.text(3)}, row.integer(4), row.text(5), row.integer(6)};
+}
+
 RowWriter::RowWriter(sqlite::Connection &connection)
     : add_workload_(connection, "INSERT OR IGNORE INTO workload(op, description) VALUES (?1, ?2)"),
       add_machine_(connection, "INSERT OR IGNORE INTO machine(fingerprint) VALUES (?1)"),
@@ -124,6 +139,8 @@ RowWriter::RowWriter(sqlite::Connection &connection)
       write_trial_(connection, write_trial),
       find_run_(connection, std::string(select_runs) + " WHERE run.id = ?1"),
       write_run_(connection, write_run),
+      find_certificate_(connection, std::string(select_certificates) + where_key),
+      write_certificate_(connection, write_certificate),
       name_machine_(connection,
                     "UPDATE machine SET name = ?2 WHERE fingerprint = ?1 AND (name = '' OR ?2 < name) AND ?2 <> ''") {}
 
@@ -192,6 +209,19 @@ void RowWriter::store(const TuningRun &run) {
     const Ids id = ids(row.key);
     write_run_.run(row.id, id.workload, id.machine, id.compiler, row.host, row.strategy, row.seed, row.bound_cycles,
                    row.started, row.ended, row.outcome);
+}
+
+void RowWriter::store(const Certificate &certificate) {
+    const TrialKey &key = certificate.key;
+    Certificate row = certificate;
+    row.bound_by = valid_text(row.bound_by);
+    find_certificate_.bind(key.op, key.workload, key.machine, key.compiler);
+    if (find_certificate_.step()) {
+        row = join(read_certificate(find_certificate_), row);
+    }
+    find_certificate_.bind(key.op, key.workload, key.machine, key.compiler);
+    const Ids id = ids(key);
+    write_certificate_.run(id.workload, id.machine, id.compiler, row.bound_cycles, row.bound_by, row.least_cycles);
 }
 
 void RowWriter::name_machine(const std::string &fingerprint, const std::string &name) {

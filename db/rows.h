@@ -18,6 +18,10 @@ StoredTrial read_trial(const sqlite::Statement &row);
 extern const char *const select_runs;
 TuningRun read_run(const sqlite::Statement &row);
 
+// The same for the table certificate.
+extern const char *const select_certificates;
+Certificate read_certificate(const sqlite::Statement &row);
+
 // The condition that picks the rows of one key, with parameters op, workload, machine, compiler.
 extern const char *const where_key;
 // The condition of a TrialFilter; bind with bind_filter.
@@ -35,6 +39,7 @@ public:
     Stored store(const StoredTrial &trial, std::string *conflict = nullptr);
     std::optional<StoredTrial> find(const TrialKey &key, const Point &point);
     void store(const TuningRun &run);
+    void store(const Certificate &certificate);
     // Of two names the first in the alphabet stays.
     void name_machine(const std::string &fingerprint, const std::string &name);
 
@@ -45,7 +50,7 @@ private:
     Ids ids(const TrialKey &key);
 
     sqlite::Statement add_workload_, add_machine_, add_compiler_, find_workload_, find_machine_, find_compiler_;
-    sqlite::Statement find_trial_, write_trial_, find_run_, write_run_, name_machine_;
+    sqlite::Statement find_trial_, write_trial_, find_run_, write_run_, find_certificate_, write_certificate_, name_machine_;
 };
 
 // Text as it can be stored and exported: invalid UTF-8 is replaced.

@@ -91,12 +91,33 @@ JOIN compiler ON compiler.id = trial.compiler
 WHERE place = 1;
 )sql";
 
+// What is proven of a key, and each winner with it.
+constexpr const char *certificates = R"sql(
+CREATE TABLE certificate(
+    workload INTEGER NOT NULL REFERENCES workload(id),
+    machine INTEGER NOT NULL REFERENCES machine(id),
+    compiler INTEGER NOT NULL REFERENCES compiler(id),
+    bound_cycles INTEGER NOT NULL CHECK(bound_cycles >= 0),
+    bound_by TEXT NOT NULL,
+    least_cycles INTEGER NOT NULL CHECK(least_cycles >= 0),
+    PRIMARY KEY(workload, machine, compiler)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW proven_winner AS
+SELECT winner.*, certificate.bound_cycles, certificate.bound_by,
+       CASE WHEN certificate.bound_cycles > 0 THEN 1.0 * winner.cycles / certificate.bound_cycles - 1 END AS gap,
+       coalesce(certificate.least_cycles > 0 AND winner.cycles <= certificate.least_cycles, 0) AS optimal_in_space
+FROM winner LEFT JOIN certificate ON certificate.workload = winner.workload AND certificate.machine = winner.machine
+    AND certificate.compiler = winner.compiler;
+)sql";
+
 }  // namespace
 
 const std::vector<Migration> &migrations() {
     static const std::vector<Migration> steps = {
         {"tables", tables},
         {"view of the verified winners", winner_view},
+        {"what is proven of winners", certificates},
     };
     return steps;
 }

@@ -72,6 +72,11 @@ json summary_json(const atalla::KeySummary &key) {
                    {"winner", nullptr}};
     if (key.winner) {
         result["winner"] = {{"point", key.winner->trial.point}, {"cycles", key.winner->trial.cycles}};
+        if (key.certificate) {
+            result["winner"]["gap"] = key.certificate->gap(key.winner->trial.cycles);
+            result["winner"]["bound_by"] = key.certificate->bound_by;
+            result["winner"]["optimal_in_space"] = key.certificate->optimal_in_space(key.winner->trial.cycles);
+        }
     }
     return result;
 }
@@ -88,9 +93,10 @@ void list(const Options &options) {
     }
     for (const atalla::KeySummary &key : keys) {
         const int64_t cycles = key.winner ? key.winner->trial.cycles : key.best_cycles;
-        std::cout << fmt::format("{} {}\n    {}, compiler {}: {} cycles, {} of bound, {} trials, {}\n", key.key.op,
+        const bool optimal = key.winner && key.certificate && key.certificate->optimal_in_space(cycles);
+        std::cout << fmt::format("{} {}\n    {}, compiler {}: {} cycles, {} of bound{}, {} trials, {}\n", key.key.op,
                                  key.key.workload, machine_label(key), key.key.compiler, cycles,
-                                 share(key.bound_cycles, cycles), key.trials, state_of(key));
+                                 share(key.bound_cycles, cycles), optimal ? ", proven the best of its space" : "", key.trials, state_of(key));
     }
     std::cout << fmt::format("{} tuned in {}\n", keys.size(), options.database.string());
 }

@@ -17,6 +17,7 @@
       ["Cycles", cycles ? number(cycles) : "nothing ran", version.winner && !version.winner.verified ? element("span", { class: "tag" }, "not verified") : null],
       ["Lower bound", version.bound ? number(version.bound) : "unknown", kernel.bound_by ? `, decided by ${kernel.bound_by}` : ""],
       ["Share of bound", shareBar(share(version.bound, cycles))],
+      version.bound && cycles ? ["Proven", `at most ${percent(1 - version.bound / cycles)} of the cycles could be saved${version.optimal_in_space ? "; no schedule of the space is faster" : ""}`] : null,
       peak === null ? null : ["Share of the array's peak", percent(peak)],
       version.unoptimized && cycles ? ["Unoptimized program", `${number(version.unoptimized)}; this one is ${compact(version.unoptimized / cycles)} times as fast`] : null,
       last === null ? null : ["Against the run before", changeMark(last)],

@@ -234,6 +234,10 @@ TEST_F(Tuner, AProofVisitsEveryPointForAsLongAsTheBestTakes) {
     EXPECT_TRUE(proof.optimal_in_space);
     EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
     EXPECT_GT(proof.given_up, static_cast<int64_t>(synthetic::sorted().size()) / 2);
+    const std::optional<Certificate> certificate = database.certificate(synthetic::task().key());
+    ASSERT_TRUE(certificate);
+    EXPECT_EQ(certificate->bound_cycles, synthetic::task().bound_cycles);
+    EXPECT_TRUE(certificate->optimal_in_space(proof.cycles));
     // What is stored proves it again, a part of the space does not.
     const TuneResult again = tune(limited(calls), &database, quiet(1));
     EXPECT_TRUE(again.optimal_in_space);

@@ -178,7 +178,7 @@ TEST(Merge, TheExportIsReadableAndSorted) {
                               R"("seconds_simulate":0.0,"verification":"unverified","differs":"","run":"","when":8})"
                               "\n");
     EXPECT_EQ(export_text(database),
-              R"({"format":"atalla-tune database","kind":"header","version":1})"
+              R"({"format":"atalla-tune database","kind":"header","version":2})"
               "\n"
               R"({"fingerprint":"m","kind":"machine","name":"ax01"})"
               "\n"
@@ -190,6 +190,40 @@ TEST(Merge, TheExportIsReadableAndSorted) {
               R"("point":{"t":1},"reason":"","run":"","seconds_lower":0.5,"seconds_simulate":0.25,"status":"ok",)"
               R"("verification":"verified","when":7,"workload":"text"})"
               "\n");
+}
+
+TEST(Merge, CertificatesJoinToTheStrongestProof) {
+    TemporaryFolder folder;
+    const Certificate bound{key(), 100, "array", 0}, stronger{key(), 120, "dram", 0}, proof{key(), 100, "accumulate", 150};
+    const auto results = [](const Database &database) {
+        std::ostringstream out;
+        database.export_to(out, {}, true);
+        return out.str();
+    };
+    const auto recorded = [&](const std::string &name, const std::vector<Certificate> &certificates) {
+        Database database(folder / name);
+        database.record_trial(key(), ok(1, 150));
+        for (const Certificate &certificate : certificates) {
+            database.record_certificate(certificate);
+        }
+        return results(database);
+    };
+    const std::string expected = recorded("a.db", {bound, stronger, proof});
+    EXPECT_EQ(recorded("b.db", {proof, proof, stronger, bound}), expected);
+    EXPECT_THAT(expected, HasSubstr(R"("bound_by":"dram","bound_cycles":120,)"));
+    EXPECT_THAT(expected, HasSubstr(R"("least_cycles":150)"));
+    Database merged(folder / "c.db"), alone(folder / "d.db");
+    merged.merge(Database(folder / "a.db"));
+    merged.merge(Database(folder / "b.db"));
+    EXPECT_EQ(results(merged), expected);
+    import_text(alone, expected);
+    EXPECT_EQ(alone.certificate(key()), (Certificate{key(), 120, "dram", 150}));
+    EXPECT_EQ(alone.certificate(key("other")), std::nullopt);
+    EXPECT_TRUE(alone.certificate(key())->optimal_in_space(150));
+    EXPECT_FALSE(alone.certificate(key())->optimal_in_space(151));
+    EXPECT_DOUBLE_EQ(alone.certificate(key())->gap(150), 0.25);
+    alone.prune({});
+    EXPECT_EQ(alone.certificate(key()), std::nullopt) << "what nothing refers to stays";
 }
 
 TEST(Merge, ReportsWhatItDid) {
@@ -241,11 +275,11 @@ TEST(Merge, BadTextIsRefusedAsAWhole) {
     EXPECT_THAT(refusal(""), HasSubstr("rows.jsonl:1: the text does not begin with the header of a tuning database export; "
                                        "nothing was taken over"));
     EXPECT_THAT(refusal("{}\n"), HasSubstr("does not begin with the header"));
-    EXPECT_THAT(refusal(R"({"kind":"header","format":"atalla-tune database","version":2})"),
-                HasSubstr("has format version 2, this program knows version 1"));
+    EXPECT_THAT(refusal(R"({"kind":"header","format":"atalla-tune database","version":3})"),
+                HasSubstr("has format version 3, this program knows versions 1 to 2"));
     EXPECT_THAT(refusal(good + "{\"kind\":"), HasSubstr("rows.jsonl:3: not JSON: "));
     EXPECT_THAT(refusal(good + "\n"), HasSubstr("rows.jsonl:3: not JSON: "));
-    EXPECT_THAT(refusal(good + R"({"kind":"tiral"})"), HasSubstr("'tiral' is not a kind of line (machine, run, trial)"));
+    EXPECT_THAT(refusal(good + R"({"kind":"tiral"})"), HasSubstr("'tiral' is not a kind of line (machine, run, certificate, trial)"));
     EXPECT_THAT(refusal(good + R"({"kind":"trial","op":"a"})"), HasSubstr("key 'workload' not found"));
     EXPECT_THAT(refusal(good + R"({"kind":)" + std::string(1'000'000, '[')), HasSubstr("JSON is nested more than 32 deep"));
     EXPECT_THAT(refusal(std::string(1'000'000, '{')), HasSubstr("rows.jsonl:1: not JSON"));
