@@ -7,12 +7,14 @@
 
 #include "isa/error.h"
 #include "library/gemm_dispatch.h"
+#include "library/operator_dispatch.h"
 
 using namespace atalla;
 
 struct atalla_library {
     KernelLibrary library;
     GemmDispatch gemm{library};
+    OperatorDispatch operators{library};
 };
 
 namespace {
@@ -74,5 +76,27 @@ int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, 
         const Bf16 result = library->gemm.run(call, {a, a + elements(m, k)}, {b, b + elements(n, k)}, call.bias ? Bf16(bias, bias + elements(n, 1)) : Bf16(), &choice);
         std::copy(result.begin(), result.end(), c);
         if (report) *report = {choice.cycles, choice.tiles, choice.m, choice.n, choice.k, choice.m == m && choice.n == n && choice.k == k};
+    });
+}
+
+int atalla_call(const atalla_library *library, const char *op, const char *attributes, const atalla_tensor *inputs, size_t count, uint16_t *output,
+                size_t output_elements, atalla_call_report *report) {
+    return guarded([&] {
+        demand(library, "library");
+        demand(op, "op");
+        demand(inputs, "inputs");
+        demand(output, "output");
+        OperatorCall call{op, attributes == nullptr ? "{}" : attributes, {}};
+        for (size_t i = 0; i < count; i++) {
+            demand(inputs[i].data, "data");
+            if (inputs[i].rank > 0) demand(inputs[i].shape, "shape");
+            call.inputs.push_back({{inputs[i].shape, inputs[i].shape + inputs[i].rank}, inputs[i].data});
+        }
+        OperatorChoice choice;
+        const std::vector<Bf16> results = library->operators.run(call, &choice);
+        if (results.size() != 1) throw Error(fmt::format("{} has {} outputs; this interface takes one", op, results.size()));
+        if (results.front().size() != output_elements) throw Error(fmt::format("{} gives {} elements, but there is room for {}", op, results.front().size(), output_elements));
+        std::copy(results.front().begin(), results.front().end(), output);
+        if (report) *report = {choice.cycles, choice.runs, choice.exact()};
     });
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -103,6 +104,14 @@ LibraryKernel kernel_of(const atlib::Kernel &kernel) {
     read.inputs = read_tensors(*kernel.inputs());
     read.outputs = read_tensors(*kernel.outputs());
     read.parameters = kernel.parameters();
+    if (kernel.items() > 0) {
+        read.items = kernel.items();
+        if (kernel.sliced()) read.sliced.assign(kernel.sliced()->begin(), kernel.sliced()->end());
+        const auto divides = [&](const LibraryTensor &tensor) { return tensor.elements() % read.items == 0; };
+        bool whole = read.sliced.size() == read.inputs.size() && std::ranges::all_of(read.outputs, divides);
+        for (size_t i = 0; whole && i < read.inputs.size(); i++) whole = !read.sliced[i] || divides(read.inputs[i]);
+        if (!whole) throw Error(fmt::format("{} {}: its tensors do not fall into {} parts", read.op, read.workload, read.items));
+    }
     read.program = program_of(kernel);
     read.run = kernel.provenance()->run()->str();
     read.recorded = kernel.provenance()->recorded();
@@ -115,6 +124,12 @@ std::string capitals(std::string_view name) {
     return text;
 }
 
+std::string identifier(std::string_view name) {
+    std::string text;
+    for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    return text;
+}
+
 // As a C string literal.
 std::string c_literal(std::string_view text) {
     std::string result = "\"";
@@ -123,6 +138,29 @@ std::string c_literal(std::string_view text) {
         result += c;
     }
     return result + "\"";
+}
+
+// A function for each operator that atalla_call() serves.
+std::string operator_functions(const KernelLibrary &library, const std::string &prefix) {
+    std::string text;
+    std::string last;
+    for (const LibraryKernel &kernel : library.kernels) {
+        // Operators with a number of inputs that varies are for atalla_call() itself.
+        std::set<size_t> counts;
+        for (const LibraryKernel &other : library.kernels)
+            if (other.op == kernel.op) counts.insert(other.inputs.size());
+        if (kernel.op == last || kernel.op == "gemm" || kernel.outputs.size() != 1 || counts.size() != 1) continue;
+        last = kernel.op;
+        std::string parameters, tensors;
+        for (size_t i = 0; i < kernel.inputs.size(); i++) {
+            parameters += fmt::format("const atalla_tensor *input_{}, ", i);
+            tensors += fmt::format("{}*input_{}", i == 0 ? "" : ", ", i);
+        }
+        text += fmt::format("static inline int {}_{}(const atalla_library *library, const char *attributes, {}uint16_t *output, size_t output_elements, atalla_call_report *report) {{\n"
+                            "    const atalla_tensor inputs[] = {{{}}};\n    return atalla_call(library, {}, attributes, inputs, {}, output, output_elements, report);\n}}\n\n",
+                            prefix, identifier(kernel.op), parameters, tensors, c_literal(kernel.op), kernel.inputs.size());
+    }
+    return text.empty() ? text : "#include \"atalla_kernels.h\"\n\n/* atalla_call() for each operator. */\n" + text;
 }
 
 }  // namespace
@@ -152,11 +190,12 @@ std::vector<uint8_t> library_bytes(KernelLibrary library) {
         for (const auto &[address, value] : kernel.program.data) words.push_back(atlib::CreateWord(builder, address, value));
         const auto inputs = write_tensors(builder, kernel.inputs), outputs = write_tensors(builder, kernel.outputs);
         const auto provenance = atlib::CreateProvenanceDirect(builder, kernel.run.c_str(), kernel.recorded);
+        const auto sliced = kernel.items > 0 ? builder.CreateVector(kernel.sliced) : 0;
         builder.ForceVectorAlignment(packets.size(), 1, 64);
         const auto code = builder.CreateVector(packets);
         const auto data = builder.CreateVector(words);
         kernels.push_back(atlib::CreateKernel(builder, builder.CreateString(kernel.op), builder.CreateString(kernel.workload), builder.CreateString(kernel.point), kernel.cycles,
-                                              kernel.bound_cycles, inputs, outputs, kernel.parameters, code, data, provenance));
+                                              kernel.bound_cycles, inputs, outputs, kernel.parameters, code, data, provenance, kernel.items, sliced));
     }
     std::vector<flatbuffers::Offset<atlib::Parameter>> parameters;
     for (const ParameterEntry &entry : parameter_table())
@@ -206,7 +245,9 @@ std::string library_header(const KernelLibrary &library, std::string_view name) 
                         c_literal(library.compiler), prefix, library.kernels.size());
     text += fmt::format("/* X(op, workload, cycles, bound_cycles) for each kernel, in the order of the file. */\n#define {}_FOR_EACH(X)", prefix);
     for (const LibraryKernel &kernel : library.kernels) text += fmt::format(" \\\n    X({}, {}, {}, {})", c_literal(kernel.op), c_literal(kernel.workload), kernel.cycles, kernel.bound_cycles);
-    return text + "\n\n#endif\n";
+    text += "\n\n";
+    text += operator_functions(library, prefix);
+    return text + "#endif\n";
 }
 
 std::vector<std::string> library_differences(const KernelLibrary &one, const KernelLibrary &other) {

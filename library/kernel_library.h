@@ -24,6 +24,10 @@ struct LibraryKernel {
     std::string op, workload, point;
     int64_t cycles = 0, bound_cycles = 0;
     std::vector<LibraryTensor> inputs, outputs;
+    // Independent parts of the tensors, contiguous in all outputs and in the inputs marked so: other numbers of them are runs of
+    // this kernel. 0: not known to be independent.
+    int64_t items = 0;
+    std::vector<bool> sliced;
     uint32_t parameters = 0x3C;     // byte address of the parameter words
     Program program;                // packets from address 0 without gaps, and data; nothing else is kept
     std::string run;                // of the tuning database

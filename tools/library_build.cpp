@@ -9,6 +9,7 @@
 #include "generators/evaluate.h"
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "tools/independent_items.h"
 
 namespace atalla {
 
@@ -30,6 +31,13 @@ LibraryKernel compiled(const ListedWorkload &listed, const Machine &machine, con
     kernel.bound_cycles = listed.workload->bound(machine).cycles;
     kernel.inputs = tensors_of(listed.workload->inputs());
     kernel.outputs = tensors_of(listed.workload->outputs());
+    if (const nlohmann::json workload = nlohmann::json::parse(kernel.workload); workload.contains("tensors")) {
+        std::vector<std::vector<int64_t>> shapes;
+        for (const nlohmann::json &tensor : workload["tensors"]) shapes.push_back(tensor.at(1).get<std::vector<int64_t>>());
+        IndependentItems found = independent_items(*listed.workload, machine, shapes);
+        kernel.items = found.items;
+        kernel.sliced = std::move(found.sliced);
+    }
     const codegen::CompileOptions options;
     kernel.parameters = options.parameter_block;
     const Program program = evaluator.compile(winner.trial.point, options).program;

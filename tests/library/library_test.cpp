@@ -12,6 +12,7 @@
 #include "isa/error.h"
 #include "library/atalla_kernels.h"
 #include "library/gemm_dispatch.h"
+#include "library/operator_dispatch.h"
 
 namespace atalla {
 namespace {
@@ -151,6 +152,100 @@ TEST(GemmDispatch, TensorsAreCutAndPutTogether) {
     const Bf16 wide = GemmDispatch(all).run({33, 100, 120}, Bf16(33 * 120, 7), Bf16(100 * 120), {}, &tiled);
     EXPECT_EQ(tiled.tiles, 8);
     for (const size_t at : {size_t{0}, size_t{32}, size_t{64}, size_t{96}, size_t{3200}}) EXPECT_EQ(wide[at], 7) << at;
+}
+
+// Copies word by word: eight elements of one input, each its own item, or rows of `columns`.
+LibraryKernel copy_kernel(const std::string &op, const std::string &shape, int64_t items, int64_t cycles, const std::string &attributes = "{}") {
+    LibraryKernel one = kernel(1, 1, 1, cycles);
+    one.op = op;
+    one.workload = fmt::format(R"({{"attributes":{},"tensors":[["x",{}]],"type":"bf16"}})", attributes, shape);
+    one.inputs = {{"x", {8}}};
+    one.outputs = {{"out", {8}}};
+    std::string text = "addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, 64\nlw.s x2, 0(x5)\n";
+    for (int word = 0; word < 4; word++) text += fmt::format("lw.s x3, {}(x1)\nnop.s\nsw.s x3, {}(x2)\n", 4 * word, 4 * word);
+    one.program = assemble(text + "halt.s\n");
+    one.program.symbols.clear();
+    for (PlacedPacket &packet : one.program.packets) packet.line = 0;
+    one.items = items;
+    if (items > 0) one.sliced = {true};
+    return one;
+}
+
+KernelLibrary operators() {
+    KernelLibrary all = library();
+    all.kernels.push_back(copy_kernel("copy", "[2,4]", 8, 100));
+    all.kernels.push_back(copy_kernel("rows", "[4,2]", 4, 100));
+    all.kernels.push_back(copy_kernel("rows", "[8,1]", 8, 90));
+    all.kernels.push_back(copy_kernel("whole", "[8]", 0, 100));
+    all.kernels.push_back(copy_kernel("along", "[4,2]", 4, 100, R"({"dim":1})"));
+    return parse_library(library_bytes(all));
+}
+
+TEST(OperatorDispatch, RunsItemsThatAreIndependent) {
+    const KernelLibrary all = operators();
+    const OperatorDispatch dispatch(all);
+    std::vector<uint16_t> data(60);
+    for (size_t i = 0; i < data.size(); i++) data[i] = static_cast<uint16_t>(i + 1);
+    OperatorChoice choice;
+    const auto run = [&](const std::string &op, const std::vector<int64_t> &shape, const std::string &attributes = "{}") {
+        return dispatch.run({op, attributes, {{shape, data.data()}}}, &choice).front();
+    };
+    EXPECT_EQ(run("copy", {2, 4}), Bf16(data.begin(), data.begin() + 8));
+    EXPECT_TRUE(choice.exact());
+    EXPECT_EQ(run("copy", {3, 4, 5}), data) << "elements in any number, the last run filled up";
+    EXPECT_EQ(choice.runs, 8);
+    EXPECT_EQ(run("copy", {3}), Bf16(data.begin(), data.begin() + 3));
+    EXPECT_EQ(run("rows", {5, 3, 2}), Bf16(data.begin(), data.begin() + 30));
+    EXPECT_EQ(choice.runs, 4);
+    EXPECT_EQ(run("along", {9, 2}, R"({ "dim" : 1 })"), Bf16(data.begin(), data.begin() + 18));
+}
+
+TEST(OperatorDispatch, RefusesWhatCouldMeanSomethingElse) {
+    const KernelLibrary all = operators();
+    const OperatorDispatch dispatch(all);
+    const auto fits = [&](const std::string &op, const std::vector<int64_t> &shape, const std::string &attributes = "{}") {
+        return dispatch.choose({op, attributes, {{shape, nullptr}}}).has_value();
+    };
+    EXPECT_TRUE(fits("rows", {4, 2}));
+    EXPECT_FALSE(fits("rows", {4, 3})) << "rows of another length";
+    EXPECT_TRUE(fits("rows", {3, 1}));
+    EXPECT_FALSE(fits("whole", {9}));
+    EXPECT_TRUE(fits("along", {9, 2}, R"({"dim":1})"));
+    EXPECT_FALSE(fits("along", {3, 3, 2}, R"({"dim":1})")) << "the second dimension is another one";
+    EXPECT_FALSE(fits("along", {4, 2}));
+    EXPECT_FALSE(fits("no such", {4, 2}));
+    EXPECT_THAT(error_of([&] { dispatch.run({"rows", "{}", {{{4, 3}, nullptr}}}); }), HasSubstr("has no kernel that serves rows of 4x3"));
+    EXPECT_THAT(error_of([&] { dispatch.run({"rows", "[]", {{{4, 2}, nullptr}}}); }), HasSubstr("the attributes must be a JSON object"));
+    EXPECT_THAT(error_of([&] { dispatch.run({"rows", "{}", {{{0, 2}, nullptr}}}); }), HasSubstr("has no elements"));
+}
+
+TEST(OperatorDispatch, PartsThatDoNotDivideATensorAreDamage) {
+    KernelLibrary bad = library();
+    bad.kernels.push_back(copy_kernel("copy", "[8]", 3, 100));
+    EXPECT_THAT(error_of([&] { parse_library(library_bytes(bad)); }), HasSubstr("do not fall into 3 parts"));
+}
+
+TEST(CInterface, CallsAnyOperator) {
+    const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("atalla-{}-call.atlib", getpid());
+    const std::vector<uint8_t> bytes = library_bytes(operators());
+    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    atalla_library *opened = nullptr;
+    ASSERT_EQ(atalla_library_open(file.c_str(), &opened), 0) << atalla_library_error();
+    std::filesystem::remove(file);
+    const std::vector<uint16_t> data(12, 7);
+    const int64_t shape[] = {3, 4};
+    const atalla_tensor x = {data.data(), shape, 2};
+    std::vector<uint16_t> output(12);
+    atalla_call_report report;
+    EXPECT_EQ(atalla_call(opened, "copy", nullptr, &x, 1, output.data(), output.size(), &report), 0) << atalla_library_error();
+    EXPECT_EQ(output, data);
+    EXPECT_FALSE(report.exact);
+    EXPECT_EQ(report.runs, 2);
+    EXPECT_NE(atalla_call(opened, "copy", nullptr, &x, 1, output.data(), 11, nullptr), 0);
+    EXPECT_STREQ(atalla_library_error(), "copy gives 12 elements, but there is room for 11");
+    EXPECT_NE(atalla_call(opened, "copy", nullptr, nullptr, 1, output.data(), 12, nullptr), 0);
+        atalla_library_close(opened);
+    EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, const char *attributes, const atalla_tensor *input_0,"));
 }
 
 TEST(CInterface, OpensRunsAndExplains) {
