@@ -31,6 +31,7 @@ std::vector<TuningCache> sweeps() {
 void search(benchmark::State &state, Strategy strategy, bool corrected, const std::vector<TuningCache> &all) {
     for (auto _ : state) {
         std::vector<double> scores, excesses;
+        std::string worst;
         for (const TuningCache &sweep : all) {
             for (uint64_t seed = 1; seed <= seeds; seed++) {
                 TuneOptions options;
@@ -38,6 +39,9 @@ void search(benchmark::State &state, Strategy strategy, bool corrected, const st
                 options.seed = seed;
                 const SearchScore one = score_search(sweep, options, trials, corrected ? shipped_corrections() : Corrections());
                 scores.push_back(one.score);
+                if (excesses.empty() || 100 * one.excess > *std::max_element(excesses.begin(), excesses.end())) {
+                    worst = sweep.machine_name + " " + sweep.key.workload;
+                }
                 excesses.push_back(100 * one.excess);
             }
         }
@@ -54,8 +58,8 @@ void search(benchmark::State &state, Strategy strategy, bool corrected, const st
         state.counters["excess_median"] = excesses[excesses.size() / 2];
         state.counters["excess_90th"] = excesses[excesses.size() * 9 / 10];
         state.counters["excess_worst"] = excesses.back();
+        state.SetLabel(std::to_string(all.size()) + " sweeps, " + std::to_string(trials) + " trials; worst: " + worst);
     }
-    state.SetLabel(std::to_string(all.size()) + " sweeps, " + std::to_string(trials) + " trials");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,43 @@ std::string script_of(const std::string &name, const ordered_json &value) {
     return text + ");\n";
 }
 
+// A page is the template with a title and files of its own: styles before, scripts after those of all pages.
+struct Page {
+    const char *name, *title, *description;
+    std::vector<const char *> styles, scripts;
+};
+const std::vector<Page> &pages() {
+    static const std::vector<Page> all = {
+        {"index", "Kernels", "Every tuned kernel, with its share of the lower bound", {}, {"table.js", "kernels.js"}},
+        {"kernel", "Kernel", "One kernel: schedule, stalls, trials, roofline", {"vendor/uplot.min.css"}, {"vendor/uplot.min.js", "table.js", "charts.js", "kernel.js"}},
+        {"models", "Models", "Networks: where their cycles go", {}, {"data/models.js", "table.js", "models.js"}},
+        {"machines", "Machines", "The same kernels on several machines", {}, {"table.js", "machines.js"}},
+        {"changes", "Changes", "The latest run against the one before", {}, {"data/benchmarks.js", "table.js", "changes.js"}},
+    };
+    return all;
+}
+
+constexpr const char *template_file = "page.html";
+
+void replace(std::string &text, const std::string &mark, const std::string &value) {
+    const size_t at = text.find(mark);
+    if (at == text.npos) throw Error(fmt::format("the template {} of the dashboard has no {}: install atalla-tune again", template_file, mark));
+    text.replace(at, mark.size(), value);
+}
+
+std::string page_of(std::string text, const Page &page) {
+    std::string files;
+    for (const char *style : page.styles) files += fmt::format("<link rel=\"stylesheet\" href=\"{}\">\n", style);
+    files += fmt::format("<link rel=\"stylesheet\" href=\"{}\">\n", style_file);
+    for (const char *script : {"common.js", "data/summary.js"}) files += fmt::format("<script defer src=\"{}\"></script>\n", script);
+    for (const char *script : page.scripts) files += fmt::format("<script defer src=\"{}\"></script>\n", script);
+    replace(text, "PAGE_DESCRIPTION", page.description);
+    replace(text, "PAGE_TITLE", page.title);
+    replace(text, "PAGE_FILES", files);
+    replace(text, "PAGE_NAME", page.name);
+    return text;
+}
+
 class Folder {
 public:
     explicit Folder(const fs::path &output) : output_(output) {
@@ -66,20 +104,20 @@ public:
             if (name.ends_with(".js") && (name.starts_with("kernel-") || name.starts_with("program-"))) stale_.insert(name);
         }
     }
-    void copy_pages(const fs::path &pages) const {
+    void copy_pages(const fs::path &sources) const {
         std::error_code failure;
-        fs::copy(pages, output_, fs::copy_options::recursive | fs::copy_options::overwrite_existing, failure);
+        fs::copy(sources, output_, fs::copy_options::recursive | fs::copy_options::overwrite_existing, failure);
         if (failure)
             throw Error(
-                fmt::format("cannot copy the pages from {} to {}: {}", pages.string(), output_.string(), failure.message()));
+                fmt::format("cannot copy the pages from {} to {}: {}", sources.string(), output_.string(), failure.message()));
+        std::ostringstream text;
+        text << std::ifstream(output_ / template_file).rdbuf();
+        fs::remove(output_ / template_file, failure);
+        for (const Page &page : pages()) write_text(output_ / fmt::format("{}.html", page.name), page_of(text.str(), page));
     }
     void write(const std::string &name, const std::string &key, const ordered_json &value) {
         const fs::path file = output_ / data_folder / name;
-        std::ofstream out(file, std::ios::binary);
-        out << script_of(key, value);
-        out.close();
-        if (!out)
-            throw Error(fmt::format("writing {} failed: is the disk full, or the folder write-protected?", file.string()));
+        write_text(file, script_of(key, value));
         stale_.erase(name);
     }
     // Kernels that an earlier dashboard had and this one has not.
@@ -89,6 +127,14 @@ public:
     }
 
 private:
+    static void write_text(const fs::path &file, const std::string &text) {
+        std::ofstream out(file, std::ios::binary);
+        out << text;
+        out.close();
+        if (!out)
+            throw Error(fmt::format("writing {} failed: is the disk full, or the folder write-protected?", file.string()));
+    }
+
     fs::path output_;
     std::set<std::string> stale_;
 };
@@ -173,7 +219,7 @@ fs::path find_pages() {
     if (!program.empty()) folders.push_back(program.parent_path().parent_path() / "share" / "atalla-tune" / "dashboard");
     folders.emplace_back(ATALLA_PAGES_FOLDER);
     for (const fs::path &folder : folders)
-        if (fs::exists(folder / "index.html", ignored)) return folder;
+        if (fs::exists(folder / template_file, ignored)) return folder;
     throw Error(
         fmt::format("the dashboard's pages are not in {}: install atalla-tune again, or name their folder in ATALLA_PAGES",
                     folders.back().string()));
