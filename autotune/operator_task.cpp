@@ -42,10 +42,10 @@ std::function<double(const Point &)> shipped_draft(const Operator &op, std::shar
     return corrected_draft(shipped_corrections(), op.name(), std::move(features), analytic_draft(std::move(workload), machine));
 }
 
-MeasuredTask measured_task(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database) {
+MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database) {
     MeasuredTask task{task_features(workload->text(), machine, workload->bound(machine).cycles), {}};
     const Space space = workload->space(machine);
-    for (const StoredTrial &stored : database.trials_of({op.name(), workload->text(), machine.fingerprint(), compiler_fingerprint()})) {
+    for (const StoredTrial &stored : database.trials_of(key)) {
         const Trial &trial = stored.trial;
         const bool given_up = trial.status == Trial::TimedOut && trial.cycles > 0;
         if ((trial.status != Trial::Ok && !given_up) || stored.verification == Verification::Differs || !violation(space, trial.point).empty()) {

@@ -18,7 +18,7 @@ std::function<double(const Point &)> analytic_draft(std::shared_ptr<const Worklo
 std::function<double(const Point &)> shipped_draft(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine);
 
 // What the database knows of the points of a workload, for Correction.
-MeasuredTask measured_task(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database);
+MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database);
 
 // The task shares the evaluator.
 TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> evaluator);

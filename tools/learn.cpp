@@ -18,24 +18,24 @@ using atalla::Error;
 struct Options {
     std::vector<std::filesystem::path> databases;
     std::filesystem::path output;
-    std::string op;
+    std::string op, compiler;
     size_t folds = 5;
     bool json = false;
 };
 
 using TasksByOperator = std::map<std::string, std::vector<atalla::MeasuredTask>>;
 
-// What the present compiler has measured on machines that are known by name.
+// What was measured on machines that are known by name.
 void read_tasks(const std::filesystem::path &file, const Options &options, TasksByOperator &tasks) {
     const atalla::Database database(file, atalla::Database::Access::ReadOnly);
     std::vector<atalla::Machine> machines;
     for (const std::string &name : atalla::shipped_machines()) machines.push_back(atalla::find_machine(name));
-    for (const atalla::KeySummary &key : database.list({options.op, {}, {}, atalla::compiler_fingerprint(), {}})) {
+    for (const atalla::KeySummary &key : database.list({options.op, {}, {}, options.compiler == "any" ? "" : options.compiler, {}})) {
         const auto machine = std::ranges::find(machines, key.key.machine, &atalla::Machine::fingerprint);
         if (machine == machines.end()) continue;
         try {
             const atalla::Operator &op = atalla::find_operator(key.key.op);
-            atalla::MeasuredTask task = atalla::measured_task(op, op.parse(key.key.workload), *machine, database);
+            atalla::MeasuredTask task = atalla::measured_task(key.key, op.parse(key.key.workload), *machine, database);
             if (task.points.size() > 1) tasks[key.key.op].push_back(std::move(task));
         } catch (const Error &error) {
             std::cerr << fmt::format("left out: {} {}: {}\n", key.key.op, key.key.workload, error.what());
@@ -88,11 +88,13 @@ int main(int argc, char **argv) {
     Options options;
     app.add_option("--db", options.databases, "Database files (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--op", options.op, "Only this operator");
+    app.add_option("--compiler", options.compiler, "Trials of this compiler fingerprint, or of any (default: of this one)");
     app.add_option("--folds", options.folds, "Parts of the workloads, each judged by what the others teach")->capture_default_str()->check(CLI::Range(2, 20));
     app.add_option("-o,--output", options.output, "Write the corrections that win to this file");
     app.add_flag("--json", options.json, "Print one JSON object an operator");
     return atalla::run_tool(app, argc, argv, [&] {
         if (options.databases.empty()) options.databases.push_back(atalla::default_database_path());
+        if (options.compiler.empty()) options.compiler = atalla::compiler_fingerprint();
         learn(options);
     });
 }

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Records what search quality is measured on, and trains the corrections that ship. To be run when schedule spaces or the code
+generator have changed; takes minutes on an idle machine, and goes on where it ended.
+
+    bench/record.py sweeps build/release/bin            # bench/sweeps/*.json.gz, every point of small spaces
+    bench/record.py corrections build/release/bin       # autotune/corrections.json, from other shapes than the sweeps
+"""
+
+import argparse
+import pathlib
+import random
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Machine, shape, further options.
+SWEEPS = [
+    ("ax01", "33x33x33"), ("ax01", "48x48x256"), ("ax01", "64x64x64"), ("ax01", "64x128x32", "--bias"), ("ax01", "96x256x64"),
+    ("ax01", "100x70x50"), ("ax01", "128x128x128"), ("ax01", "1x512x512"), ("ax01", "200x32x96"), ("ax01", "160x224x320"),
+    ("ax01", "256x64x128"), ("ax01", "197x256x192"), ("ax01", "256x256x256"), ("ax01-psum", "64x64x64"),
+    ("ax01-psum", "128x64x128"), ("ax01-psum", "192x96x64", "--relu"), ("fsim", "64x64x64"),
+]
+MOST_PRODUCTS, LEAST_PRODUCTS, MOST_PRODUCTS_ON_FSIM = 2**24.5, 2000, 2**20
+
+
+def run(*command):
+    subprocess.run([str(word) for word in command], check=True)
+
+
+def record_sweeps(options):
+    for machine, shape, *flags in SWEEPS:
+        name = "-".join([machine, shape, *(flag.removeprefix("--") for flag in flags)])
+        print(name, flush=True)
+        run(options.bin / "atalla-tune", "--machine", machine, "--shape", shape, *flags, "--strategy", "exhaustive", "--quiet",
+            "--db", options.db, "--sweep", ROOT / "bench/sweeps" / f"{name}.json.gz")
+
+
+def random_size(draw):
+    """Sizes up to 512, their logarithm uniform; half of them whole tiles."""
+    size, kind = 2 ** draw.uniform(0 if draw.random() < 0.05 else 4, 9), draw.random()
+    if kind < 0.5:
+        return max(32, round(size / 32) * 32)
+    return max(8, round(size / 8) * 8) if kind < 0.7 else max(1, int(size))
+
+
+def random_products(count, seed):
+    """Options of matrix products that are none of the sweeps."""
+    draw, taken = random.Random(seed), {sweep[1] for sweep in SWEEPS}
+    while count > 0:
+        m, n, k = (random_size(draw) for _ in range(3))
+        machine = draw.choices(["ax01", "ax01-psum", "fsim"], [10, 7, 2])[0]
+        most = MOST_PRODUCTS_ON_FSIM if machine == "fsim" else MOST_PRODUCTS
+        if not LEAST_PRODUCTS <= m * n * k <= most or f"{m}x{n}x{k}" in taken:
+            continue
+        flags = [flag for flag, share in (("--bias", 0.3), ("--relu", 0.25), ("--addend", 0.08)) if draw.random() < share]
+        if draw.random() < 0.12:
+            flags += ["--b-layout", "kn"]
+        count -= 1
+        yield ["--machine", machine, "--shape", f"{m}x{n}x{k}", *flags]
+
+
+def train_corrections(options):
+    for number, product in enumerate(random_products(options.shapes, options.seed), 1):
+        print(f"{number}/{options.shapes}", *product, flush=True)
+        # Random points say where the draft is wrong, those of a search how the good ones differ.
+        for strategy in ("random", "model"):
+            run(options.bin / "atalla-tune", *product, "--strategy", strategy, "--trials", "24", "--quiet", "--db", options.db)
+    run(options.bin / "atalla-learn", "--op", "gemm", "--db", options.db, "-o", ROOT / "autotune/corrections.json")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["sweeps", "corrections"])
+    parser.add_argument("bin", type=pathlib.Path, help="folder of the programs, such as build/release/bin")
+    parser.add_argument("--db", type=pathlib.Path, default=ROOT / "build/record.db", help="database of the trials (default: %(default)s)")
+    parser.add_argument("--shapes", type=int, default=130, help="products to learn from (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args()
+    try:
+        record_sweeps(options) if options.what == "sweeps" else train_corrections(options)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"record.py: {error.cmd[0]} ended with status {error.returncode}")
+
+
+if __name__ == "__main__":
+    main()
