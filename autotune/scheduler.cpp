@@ -27,6 +27,7 @@ struct Entry {
     int64_t cycles = 0, cycles_before = 0;  // of the best point, now and before the last batch; 0: none
     int64_t trials = 0, bound = 0;
     bool over = false;
+    double seconds = 0;  // of its own batches
 
     // Of the program that all tasks make.
     double gain() const {
@@ -41,7 +42,7 @@ public:
              const std::function<void(size_t, const ScheduledResult &)> &done)
         : database_(database), options_(options), done_(done), progress_(options.progress) {
         for (const ScheduledTask &task : tasks) {
-            entries_.push_back({&task, nullptr, nullptr, {}, 0, 0, 0, 0, false});
+            entries_.push_back({&task, nullptr, nullptr, {}, 0, 0, 0, 0, false, 0});
         }
         options_.each.progress = ProgressMode::Quiet;
         options_.each.max_seconds = 0;
@@ -116,6 +117,7 @@ private:
 
     // One more batch.
     void advance(Entry &entry) {
+        const double begun = elapsed();
         try {
             if (!entry.task) {
                 entry.task = entry.what->make();
@@ -144,6 +146,7 @@ private:
                 entry.outcome.first_cycles = first->cycles;
             }
         }
+        entry.seconds += elapsed() - begun;
         progress_.update(state(entry));
     }
 
@@ -176,6 +179,10 @@ private:
                 entry.over = true;
                 entry.outcome.result = entry.session->finish();
                 entry.outcome.result.interrupted = result.interrupted;
+                entry.outcome.result.seconds = entry.seconds;
+                if (entry.outcome.result.stopped_because.empty()) {
+                    entry.outcome.result.stopped_because = result.interrupted ? "interrupted" : "the budget of the list was used";
+                }
                 // The tensors of a task are large.
                 entry.session.reset();
                 entry.task.reset();

@@ -40,6 +40,8 @@ TEST(Scheduler, SharesTheBudgetAndVerifiesEveryWinner) {
     int64_t cycles = 0;
     for (size_t i = 0; i < 3; i++) {
         EXPECT_TRUE(result.tasks[i].result.verified);
+        EXPECT_NE(result.tasks[i].result.stopped_because, "");
+        EXPECT_LE(result.tasks[i].result.seconds, result.seconds);
         EXPECT_GE(result.tasks[i].first_cycles, result.tasks[i].result.cycles);
         cycles += (i == 1 ? 5 : 1) * result.tasks[i].result.cycles;
     }

@@ -20,7 +20,8 @@ using testing::ElementsAre;
 
 std::vector<std::vector<int64_t>> shapes_of(const Workload &workload) {
     std::vector<std::vector<int64_t>> shapes;
-    for (const nlohmann::json &tensor : nlohmann::json::parse(workload.text()).at("tensors")) shapes.push_back(tensor.at(1).get<std::vector<int64_t>>());
+    const nlohmann::json text = nlohmann::json::parse(workload.text());
+    for (const nlohmann::json &tensor : text.at("tensors")) shapes.push_back(tensor.at(1).get<std::vector<int64_t>>());
     return shapes;
 }
 
