@@ -233,8 +233,8 @@ void tune(const Options &options, const atalla::WorkloadOptions &what) {
         }
         return;
     }
-    atalla::Database database(options.database.empty() ? atalla::default_database_path() : options.database);
     const atalla::InterruptGuard guard;
+    atalla::Database database(options.database.empty() ? atalla::default_database_path() : options.database);
     if (list.workloads.size() == 1) {
         tune_one(options, list.workloads.front(), machine, database);
         report_problems(list, 1 + list.problems.size());

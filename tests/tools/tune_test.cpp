@@ -12,6 +12,7 @@
 #include "generators/evaluate.h"
 #include "generators/registry.h"
 #include "isa/assembler.h"
+#include "isa/error.h"
 #include "isa/in_file.h"
 #include "tests/tools/tool_fixture.h"
 
@@ -130,8 +131,14 @@ TEST_F(Tune, AKillLosesNothingThatWasDone) {
 TEST_F(Tune, AnInterruptEndsInOrder) {
     const std::string arguments = "--shape 96x96x96 --strategy random --budget 200 --quiet";
     const pid_t child = start(ATALLA_TUNE_TOOL, arguments);
-    for (int wait = 0; wait < 6000 && !std::filesystem::exists(file("x.db")); wait++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto has_a_trial = [&] {
+        try {
+            return !Database(file("x.db"), Database::Access::ReadOnly).list().empty();
+        } catch (const Error &) {
+            return false;   // it is being made
+        }
+    };
+    for (int wait = 0; wait < 6000 && !has_a_trial(); wait++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     kill(child, SIGINT);
     const Output output = finish(child);
     EXPECT_EQ(output.status, 1);
