@@ -172,7 +172,7 @@ private:
                 continue;
             }
             const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
-            if (ring != nullptr && ring->changes_with(loop.id)) {
+            if (ring != nullptr && ring->loop == loop.id) {
                 kept_.push_back(std::move(node.copy));
                 if (kept_.back()->load) {
                     loads.push_back(kept_.back().get());
@@ -285,8 +285,6 @@ private:
             after.push_back(code_.fence(stores[0]->allocation));
             start_store(out_channels, rotate ? rings_.slot(stores[0]->allocation) : out_channels.slot, out_channels.memory, after);
         }
-        // The next nest that uses the slots begins with the first one.
-        if (!stores.empty() && rings_.of(stores[0]->allocation)->loops.size() > 1) code_.wait(out_channels.list, after);
         chain_.pop_back();
     }
 
@@ -297,7 +295,7 @@ private:
             if (!n.op || info(n.op->opcode).unit == Unit::Array) return false;
             if (!n.op->access) return true;
             const Ring *ring = rings_.of(n.op->access->allocation);
-            return n.op->access->row.is_constant() && ring != nullptr && ring->changes_with(loop);
+            return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
         });
     }
     static void append_ops(const Body &ops, Body &out) {

@@ -8,36 +8,22 @@ Rings::Rings(Kernel &kernel, bool ahead) : kernel_(kernel) {
     if (ahead) find(kernel_.body, 0);
 }
 
-int Rings::outermost(int loop) const {
-    while (kernel_.loops[loop].parent >= 0) loop = kernel_.loops[loop].parent;
-    return loop;
-}
-
 void Rings::note(int allocation, const LinearForm &row) {
-    int slot = -1;
-    int64_t slot_rows = 0;
+    Ring found;
     for (auto [atom, coefficient] : row.terms) {
         // A loop that runs twice is its own slot number.
         const Atom &slot_atom = kernel_.atoms[atom];
         const int64_t rows = kernel_.allocations[allocation].rows;
-        const auto *mod = slot_atom.expr.as<Halide::Internal::Mod>();
-        const auto *count = mod == nullptr ? nullptr : mod->b.as<Halide::Internal::IntImm>();
-        const bool twice = slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows;
-        if (!twice && (count == nullptr || count->value != 2)) continue;
-        slot = atom;
-        slot_rows = coefficient;
+        if (slot_atom.is_loop && kernel_.loops[slot_atom.loop].extent == 2 && coefficient * 2 == rows)
+            found = {atom, slot_atom.loop, coefficient, true, false, {}};
+        const auto *mod = kernel_.atoms[atom].expr.as<Halide::Internal::Mod>();
+        if (mod == nullptr) continue;
+        const auto *count = mod->b.as<Halide::Internal::IntImm>();
+        if (count != nullptr && count->value == 2) found = {atom, kernel_.atoms[atom].loop, coefficient, true, false, {}};
     }
-    Ring &ring = rings_[allocation];
-    if (slot < 0 || (!ring.loops.empty() && ring.rows != slot_rows)) {
-        ring.usable = false;
-        return;
-    }
-    ring.rows = slot_rows;
-    const int loop = kernel_.atoms[slot].loop;
-    // One number in a nest; the parts of a loop that was cut are nests of their own.
-    for (const auto &[atom, other] : ring.loops)
-        if (atom != slot && outermost(other) == outermost(loop)) ring.usable = false;
-    ring.loops[slot] = loop;
+    auto [it, inserted] = rings_.try_emplace(allocation, found);
+    if (!inserted && (it->second.atom != found.atom || it->second.rows != found.rows)) it->second.usable = false;
+    if (found.atom < 0) it->second.usable = false;
 }
 
 void Rings::find(const Body &body, int depth) {
@@ -72,7 +58,7 @@ void Rings::use_slots(Body &body) {
     for (Node &node : body) {
         if (node.op && node.op->access)
             if (const Ring *ring = of(node.op->access->allocation)) {
-                ring->leave_out_slot(node.op->access->row);
+                node.op->access->row.terms.erase(ring->atom);
                 node.op->access->slot = slot(node.op->access->allocation);
             }
         if (node.loop) use_slots(node.loop->body);

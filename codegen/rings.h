@@ -1,7 +1,6 @@
 // Ring buffers: allocations of two slots, of which one is computed on while transfers fill or empty the other.
 #pragma once
 
-#include <algorithm>
 #include <map>
 
 #include "codegen/kernel_ir.h"
@@ -9,17 +8,11 @@
 namespace atalla::codegen {
 
 struct Ring {
-    std::map<int, int> loops;   // the slot's number, an atom, in each of the nests that use it, and the loop that changes it
+    int atom = -1, loop = -1;   // the slot's number, and the loop that changes it
     int64_t rows = 0;           // of a slot
     bool usable = true;
     bool computed = false;      // operations read or write it: what copies alone touch needs no slot ahead
-    bool changes_with(int loop) const {
-        return std::any_of(loops.begin(), loops.end(), [&](const auto &entry) { return entry.second == loop; });
-    }
-    void leave_out_slot(LinearForm &row) const {
-        for (const auto &[atom, loop] : loops) row.terms.erase(atom);
-    }
-    Reg current;                // byte address (in the pads) of the slot this iteration computes on
+    Reg current;    // byte address (in the pads) of the slot this iteration computes on
 };
 
 class Rings {
@@ -40,7 +33,6 @@ public:
 
 private:
     void note(int allocation, const LinearForm &row);
-    int outermost(int loop) const;
     // What runs before all loops (fills of every slot) names slots by number.
     void find(const Body &body, int depth);
 

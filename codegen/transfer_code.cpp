@@ -90,7 +90,7 @@ LinearForm TransferCode::pad_bytes(const Copy &copy, const Tile &tile) const {
     const Allocation &allocation = kernel_.allocations[copy.allocation];
     LinearForm form = copy.pad_row;
     const Ring *ring = rings_.of(copy.allocation);
-    if (ring != nullptr) ring->leave_out_slot(form);
+    if (ring != nullptr) form.terms.erase(ring->atom);
     for (auto &[atom, step] : form.terms) {
         const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
         if (!in_pad) throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
