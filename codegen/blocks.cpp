@@ -168,47 +168,8 @@ private:
 
 }  // namespace
 
-namespace {
-
-// There are few mask registers: masks of a block take turns in a small pool, so that scheduling cannot have more of them
-// alive than there are.
-void share_masks(Kernel &kernel, Block &block) {
-    const size_t pool = static_cast<size_t>(kernel.machine->regs.mask) / 2;
-    std::map<Reg, size_t> made, last_use;
-    std::vector<Reg> order;
-    for (size_t i = 0; i < block.ops.size(); i++) {
-        const Op &op = block.ops[i];
-        for (Reg r : reads_of(op))
-            if (r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Mask) last_use[r] = i;
-        if (op.dst.id > all_lanes.id && kernel.cls(op.dst) == RegisterClass::Mask && made.try_emplace(op.dst, i).second) order.push_back(op.dst);
-    }
-    std::map<Reg, Reg> shared;
-    std::vector<Reg> slots;
-    for (size_t m = 0; m < order.size(); m++) {
-        if (slots.size() < pool) {
-            slots.push_back(order[m]);
-            continue;
-        }
-        const Reg before = order[m - pool];
-        if (!last_use.count(before) || last_use[before] >= made[order[m]]) return;   // lives too long to take turns
-        shared[order[m]] = slots[m % pool];
-    }
-    const auto rename = [&](Reg &r) {
-        if (const auto it = shared.find(r); it != shared.end()) r = it->second;
-    };
-    for (Op &op : block.ops) {
-        rename(op.dst);
-        rename(op.mask);
-        for (Reg &r : op.src) rename(r);
-    }
-}
-
-}  // namespace
-
 Blocks make_blocks(Kernel &kernel) {
-    Blocks blocks = Flatten(kernel).run();
-    for (Block &block : blocks) share_masks(kernel, block);
-    return blocks;
+    return Flatten(kernel).run();
 }
 
 std::string to_string(const Kernel &kernel, const Blocks &blocks) {

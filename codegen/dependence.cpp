@@ -25,8 +25,8 @@ bool may_alias(const PadAccess &a, const PadAccess &b) {
 
 class Builder {
 public:
-    Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop)
-        : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop), apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
+    Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn)
+        : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop), masks_in_turn_(masks_in_turn), apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
 
     std::vector<Edge> run() {
         for (int iteration = 0; iteration < (loop_ >= 0 ? 2 : 1); iteration++)
@@ -66,10 +66,9 @@ private:
             edge(w->second, i, iteration, is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op]) : result_latency(machine_, ops_[w->second.op].opcode));
         writer_[op.dst.id] = {i, iteration};
         readers_[op.dst.id].clear();
-        if (kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
+        if (masks_in_turn_ && kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
     }
 
-    // Masks are few: one is made once the one that many before it have its readers behind it.
     void few_masks(Reg mask, int i, int iteration) {
         constexpr size_t most_at_once = 6;
         if (masks_.size() >= most_at_once)
@@ -168,6 +167,7 @@ private:
     const Machine &machine_;
     const std::vector<Op> &ops_;
     int loop_;   // the loop that the block is the body of, -1: none
+    bool masks_in_turn_;
     int apart_;  // cycles between transfers of a pad
     std::vector<Edge> edges_;
     std::unordered_map<int32_t, Site> writer_;
@@ -217,6 +217,6 @@ int result_latency(const Machine &machine, Opcode op) {
     }
 }
 
-std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop) { return Builder(kernel, ops, loop).run(); }
+std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn) { return Builder(kernel, ops, loop, masks_in_turn).run(); }
 
 }  // namespace atalla::codegen

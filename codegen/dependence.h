@@ -18,8 +18,9 @@ struct Edge {
 int result_latency(const Machine &machine, Opcode op);
 
 // Dependences among the operations of a block; `loop` is the loop that the block is the whole body of (then
-// also those into the next iteration), or -1.
-std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop);
+// also those into the next iteration), or -1. With `masks_in_turn` a mask is made once the one that many before it has its readers
+// behind it: any order that keeps the dependences then has few of them alive.
+std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn);
 
 // Every register an operation reads (the old destination of a masked operation included).
 std::vector<Reg> reads_of(const Op &op);

@@ -102,12 +102,19 @@ private:
             one_by_one(block);
             return;
         }
-        ScheduleGraph graph(kernel_, block.ops, -1);
-        if (machine_.timed()) {
-            if (b == 0) graph.start_transfers_first();
-            graph.wait_last();
+        const auto graph_of = [&](bool masks_in_turn) {
+            ScheduleGraph graph(kernel_, block.ops, -1, masks_in_turn);
+            if (machine_.timed()) {
+                if (b == 0) graph.start_transfers_first();
+                graph.wait_last();
+            }
+            return graph;
+        };
+        ScheduleGraph graph = graph_of(false);
+        if (!list_schedule(graph, true)) {
+            graph = graph_of(true);
+            list_schedule(graph, false);
         }
-        list_schedule(graph);
         block.packets = delays_.packets(graph);
     }
 
@@ -117,7 +124,8 @@ private:
         block.packets = delays_.packets(graph);
     }
 
-    void list_schedule(ScheduleGraph &graph) {
+    // False if, counting the masks that are alive, it comes to an end before all is scheduled.
+    bool list_schedule(ScheduleGraph &graph, bool count_masks) {
         const size_t n = graph.ops.size();
         ResourceTable table(kernel_, 0);
         std::vector<int> missing(n, 0), earliest(n, 0);
@@ -136,7 +144,7 @@ private:
                 again = false;
                 for (size_t r = 0; r < ready.size(); r++) {
                     const int i = ready[r];
-                    if (earliest[i] > cycle || (idle < most_idle && !masks.fits(i))) continue;
+                    if (earliest[i] > cycle || (count_masks && !masks.fits(i))) continue;
                     if (!is_marker(graph.ops[i])) {
                         if (!table.fits(graph.ops[i], cycle)) continue;
                         table.take(graph.ops[i], cycle);
@@ -156,7 +164,9 @@ private:
             }
             cycle++;
             idle = done == before ? idle + 1 : 0;
+            if (count_masks && idle > most_idle) return false;
         }
+        return true;
     }
 
     // ---- innermost loops

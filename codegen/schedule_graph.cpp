@@ -6,8 +6,8 @@
 
 namespace atalla::codegen {
 
-ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop)
-    : ops(std::move(operations)), edges(dependences(kernel, ops, loop)) {
+ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop, bool masks_in_turn)
+    : ops(std::move(operations)), edges(dependences(kernel, ops, loop, masks_in_turn)) {
     in.resize(ops.size());
     out.resize(ops.size());
     for (size_t e = 0; e < edges.size(); e++) {

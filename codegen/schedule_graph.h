@@ -18,8 +18,8 @@ struct ScheduleGraph {
     std::vector<int> height;                  // cycles from here to the end of the block, at least
     std::vector<int> cycle;                   // -1: not scheduled
 
-    // `loop`: the loop that the operations are the whole body of, or -1.
-    ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop);
+    // `loop`: the loop that the operations are the whole body of, or -1. `masks_in_turn`: as dependences() has it.
+    ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop, bool masks_in_turn = false);
 
     // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
     void wait_last();
