@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/transpose.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
@@ -55,11 +56,7 @@ public:
         outputs_ = {tensor_spec("result", result)};
         if (outputs_[0].elements() == 0) throw Error(fmt::format("{}: the result has no elements, so there is nothing to move", request.op));
         std::erase_if(boxes_, [](const MovedBox &box) { return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; }); });
-        for (MovedBox &box : boxes_) {
-            simplify(box);
-            if (box.input < 0 || box.dims.empty() || box.dims[0].to != 1 || box.dims[0].from == 1) continue;
-            throw Error(fmt::format("{}: neighbours in the result are {} elements apart in the input: the transpose of single elements, which DMA cannot do", request.op, box.dims[0].from));
-        }
+        for (MovedBox &box : boxes_) simplify(box);
     }
 
     Space space(const Machine &machine) const override {
@@ -167,7 +164,8 @@ private:
         for (const MovedBox &box : boxes_) {
             std::vector<MovedBox::Dim> dims = box.dims;
             int64_t run = 1;
-            if (!dims.empty() && dims[0].to == 1) {
+            // Neighbours in the result that are none in the input are moved one by one.
+            if (!dims.empty() && dims[0].to == 1 && (box.input < 0 || dims[0].from == 1)) {
                 run = dims[0].extent;
                 dims.erase(dims.begin());
             }
@@ -308,7 +306,11 @@ MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &fro
 }
 
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) {
-    return std::make_unique<MovementWorkload>(request, result, std::move(boxes));
+    std::unique_ptr<Workload> moved = std::make_unique<MovementWorkload>(request, result, boxes);
+    if (boxes.size() != 1 || request.tensors.size() != 1 || (request.attributes.contains("exact") && request.flag("exact"))) return moved;
+    simplify(boxes[0]);
+    if (!is_transpose(boxes[0], element_count(request.tensors[0].shape))) return moved;
+    return transpose_workload(request, result, boxes[0], std::move(moved));
 }
 
 }  // namespace atalla

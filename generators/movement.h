@@ -25,7 +25,8 @@ MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &fro
 // Of a dense tensor.
 Shape row_major_strides(const Shape &shape);
 
-// Error if a box would need a transpose: neighbours in the result must be neighbours in the input.
+// A whole tensor in an order that parts neighbours is turned by the array (transpose.h), unless the request is `exact`; other boxes
+// whose neighbours are none in the input are moved one element at a time.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
 
 std::vector<OperatorDeclaration> movement_operators();

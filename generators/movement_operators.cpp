@@ -21,7 +21,7 @@ OperatorCard card(std::string algorithm) {
     card.bound = "DRAM: what is read at least once, and the result";
     card.reference = "the same elements moved on the host";
     card.supports = "bf16 of any shape";
-    card.refuses = "orders in which neighbours of the result are none in the input (a transpose of single elements); results without elements";
+    card.refuses = "results without elements";
     card.fuses = "nothing: who reads strided tensors reads them in place";
     return card;
 }
@@ -215,6 +215,9 @@ std::unique_ptr<Workload> roll(Request request) {
 
 std::vector<OperatorDeclaration> movement_operators() {
     const std::vector<DeclaredTensor> one = {{"x", {"self", "input"}, "the tensor", true, false}}, several = {{"x", {"tensors"}, "the tensors, one after the other", true, true}};
+    const Attribute exact = {"exact", "infinities, NaN and the sign of zeros stay where single elements change their order: one by one, instead of blocks of 32 x 32 by the array", false, false};
+    const std::string turned = "rows of the last dimension in another order; where it does not stay the last, blocks of 32 x 32 elements turned by the array, where an infinity or NaN "
+                               "spreads over 32 elements and zeros lose their sign";
     const auto row = [](std::string name, std::vector<std::string> schemas, std::string help, std::string algorithm, std::vector<DeclaredTensor> tensors, std::vector<Attribute> attributes, std::string example,
                         std::function<std::unique_ptr<Workload>(Request)> make) {
         OperatorDeclaration declaration;
@@ -229,11 +232,11 @@ std::vector<OperatorDeclaration> movement_operators() {
         return declaration;
     };
     return {
-        row("permute", {"permute"}, "dimensions in another order; --op permute --shape 8x128x12x64 --dims 0,2,1,3", "rows of the last dimension in another order", one,
-            {{"dims", "the input's dimension for each of the result, such as 0,2,1,3", nlohmann::json::array({0, 2, 1, 3}), false}}, "8x128x12x64",
+        row("permute", {"permute"}, "dimensions in another order; --op permute --shape 8x128x12x64 --dims 0,2,1,3", turned, one,
+            {{"dims", "the input's dimension for each of the result, such as 0,2,1,3", nlohmann::json::array({0, 2, 1, 3}), false}, exact}, "8x128x12x64",
             [](Request request) { return permute(request, request.integers("dims")); }),
-        row("transpose", {"transpose.int"}, "two dimensions exchanged; --op transpose --shape 8x128x12x64 --dim0 1 --dim1 2", "rows of the last dimension in another order", one,
-            {{"dim0", "one dimension", 1, false}, {"dim1", "the other", 2, false}}, "8x128x12x64", transpose),
+        row("transpose", {"transpose.int"}, "two dimensions exchanged; --op transpose --shape 8x128x12x64 --dim0 1 --dim1 2", turned, one,
+            {{"dim0", "one dimension", 1, false}, {"dim1", "the other", 2, false}, exact}, "8x128x12x64", transpose),
         row("slice", {"slice.Tensor", "narrow"}, "every step-th from start to end of a dimension; --op slice --shape 64x1024 --dim 0 --start 8 --end 40", "a box of the tensor", one,
             {{"dim", "the dimension", 0, false}, {"start", "the first", nullptr, false}, {"end", "behind the last", nullptr, false}, {"step", "every how manieth", 1, false}}, "1024x1024", slice),
         row("select", {"select.int"}, "one index of a dimension, which goes; --op select --shape 8x64x256 --dim 1 --index 0", "a box of the tensor", one,

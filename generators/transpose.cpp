@@ -1,0 +1,176 @@
+#include "generators/transpose.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/pad_room.h"
+#include "generators/vocabulary.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+constexpr int64_t lanes = 32;
+
+int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
+
+class TransposeWorkload : public PipelineWorkload {
+public:
+    TransposeWorkload(const WorkloadRequest &request, const Shape &result, const MovedBox &box, std::unique_ptr<Workload> by_element)
+        : PipelineWorkload(request), dims_(box.dims), by_element_(std::move(by_element)) {
+        inputs_ = {tensor_spec(request.tensors[0].name, request.tensors[0].shape)};
+        outputs_ = {tensor_spec("result", result)};
+        inner_ = static_cast<size_t>(std::find_if(dims_.begin(), dims_.end(), [](const MovedBox::Dim &dim) { return dim.from == 1; }) - dims_.begin());
+    }
+
+    Space space(const Machine &machine) const override {
+        if (!turns(machine)) return by_element_->space(machine);
+        const auto divisors = [](int64_t n) {
+            std::vector<int64_t> values;
+            for (int64_t v = 1; v <= std::min<int64_t>(n, 16); v++)
+                if (n % v == 0) values.push_back(v);
+            return values;
+        };
+        Space space;
+        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", divisors(tiles_of(dims_[0].extent)))
+            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", divisors(tiles_of(dims_[inner_].extent)))
+            .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
+        space.constraint("pads", {"across", "along"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [machine](const Point &point) {
+            const int64_t rows = 2 * point["across"] * point["along"] * lanes;
+            return fit_pads(machine, {{rows, false}, {rows, false}, {lanes, false}});
+        });
+        return space;
+    }
+    Point naive_point(const Machine &machine) const override { return turns(machine) ? PipelineWorkload::naive_point(machine) : by_element_->naive_point(machine); }
+    std::string words(const Machine &machine, const Point &point) const override {
+        if (!turns(machine)) return by_element_->words(machine, point);
+        return fmt::format("{} x {} blocks at a time, {} rows unrolled", point["across"], point["along"], point["unroll"]);
+    }
+    double draft(const Machine &machine, const Point &point) const override {
+        if (!turns(machine)) return by_element_->draft(machine, point);
+        double blocks = 1;
+        for (size_t d = 0; d < dims_.size(); d++) blocks *= static_cast<double>(d == 0 || d == inner_ ? tiles_of(dims_[d].extent) : dims_[d].extent);
+        const auto together = static_cast<double>(point["across"] * point["along"]);
+        return 800 + blocks * (160 + 640.0 / static_cast<double>(point["unroll"]) + 200 / together) + 300 * together;
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return turns(machine) ? turned(machine, point) : by_element_->build(machine, point); }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return by_element_->reference(inputs); }
+    double tolerance_ulps() const override { return 0; }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        return work;
+    }
+
+private:
+    // Do a block as it comes, a block as it goes and the identity fit the pads?
+    static bool turns(const Machine &machine) { return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}}); }
+
+    KernelDefinition turned(const Machine &machine, const Point &point) const {
+        const auto size = [](int64_t n) { return static_cast<int>(n); };
+        const int across = size(point["across"]), along = size(point["along"]), unroll = size(point["unroll"]);
+        const size_t rank = dims_.size();
+        Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt");
+        std::vector<Var> d, others;
+        for (size_t at = 0; at < rank; at++) {
+            d.emplace_back(fmt::format("d{}", at));
+            if (at != 0 && at != inner_) others.push_back(d[at]);
+        }
+        const auto with = [&](std::vector<Var> first) {
+            first.insert(first.end(), others.begin(), others.end());
+            return first;
+        };
+        const auto exprs = [&](std::vector<Expr> first) {
+            first.insert(first.end(), others.begin(), others.end());
+            return first;
+        };
+        // The input's dimensions, innermost first, are the result's in the order of their strides.
+        std::vector<size_t> order(rank);
+        for (size_t at = 0; at < rank; at++) order[at] = at;
+        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return dims_[a].from < dims_[b].from; });
+        std::vector<int64_t> in_extents, out_extents;
+        std::vector<Expr> index;
+        const int p_extent = size(dims_[0].extent), q_extent = size(dims_[inner_].extent);
+        const Expr p = pt * size(lanes) + w, q = qt * size(lanes) + k;
+        for (size_t at : order) {
+            in_extents.push_back(dims_[at].extent);
+            index.push_back(at == 0 ? min(p, p_extent - 1) : at == inner_ ? min(q, q_extent - 1) : Expr(d[at]));
+        }
+        for (const MovedBox::Dim &dim : dims_) out_extents.push_back(dim.extent);
+        ImageParam image = tensor("in_x", in_extents);
+
+        Func identity("identity"), raw("raw"), weights("weights"), part("part"), finished("finished"), out("result");
+        const RDom depth(0, size(lanes), "depth");
+        identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+        raw(with({k, w, qt, pt})) = bf16(0.0f);
+        raw(with({k, w, qt, pt})) = select(p < p_extent && q < q_extent, image(index), undef<BFloat>());
+        weights(with({k, w, qt, pt})) = raw(exprs({k, w, qt, pt}));
+        part(with({l, i, qt, pt})) = 0.0f;
+        part(with({l, i, qt, pt})) += f32(identity(depth, i)) * f32(weights(exprs({depth, l, qt, pt})));
+        finished(with({l, i, qt, pt})) = bf16(part(exprs({l, i, qt, pt})));
+        out(d) = finished(exprs({d[0] % size(lanes), d[inner_] % size(lanes), d[inner_] / size(lanes), d[0] / size(lanes)}));
+
+        const Var pl("pl"), pb("pb"), pi("pi"), po("po"), ql("ql"), qb("qb"), qi("qi"), qo("qo"), iu("i_unroll"), wu("w_unroll");
+        for (size_t at = 0; at < rank; at++) out.bound(d[at], 0, size(dims_[at].extent));
+        out.split(d[0], pb, pl, size(lanes), TailStrategy::GuardWithIf).split(pb, po, pi, across, TailStrategy::ShiftInwards);
+        out.split(d[inner_], qb, ql, size(lanes), TailStrategy::GuardWithIf).split(qb, qo, qi, along, TailStrategy::ShiftInwards);
+        std::vector<VarOrRVar> loops = {pl, ql, pi, qi, po, qo};
+        loops.insert(loops.end(), others.begin(), others.end());
+        out.reorder(loops);
+        whole_loops(out);
+        fix_shape(out.output_buffer(), out_extents);
+        identity.compute_root().bound(k, 0, size(lanes)).bound(i, 0, size(lanes)).vectorize(k, size(lanes));
+        const bool framed = dims_[0].extent % lanes != 0 || dims_[inner_].extent % lanes != 0;
+        const bool ring = machine.timed() && !framed && (tiles_of(dims_[0].extent) > across || tiles_of(dims_[inner_].extent) > along || !others.empty());
+        raw.compute_at(out, po).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        finished.compute_at(out, po).vectorize(l, size(lanes)).bound_extent(l, size(lanes)).bound_extent(i, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        if (ring) {
+            raw.hoist_storage_root().ring_buffer(2);
+            finished.hoist_storage_root().ring_buffer(2);
+        }
+        if (unroll > 1) finished.split(i, i, iu, unroll);
+        weights.compute_at(finished, qt).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes));
+        if (unroll > 1) weights.split(w, w, wu, unroll);
+        part.compute_at(finished, unroll > 1 ? iu : i).vectorize(l, size(lanes)).update().reorder(depth, l).atomic().vectorize(l, size(lanes)).vectorize(depth, size(lanes));
+        in_registers({weights, part});
+        in_pads({identity, raw, finished});
+
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        kernel.arguments = {image};
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+
+    std::vector<MovedBox::Dim> dims_;   // of the result, innermost first
+    size_t inner_ = 0;                  // the one that is innermost in the input
+    std::unique_ptr<Workload> by_element_;
+};
+
+}  // namespace
+
+bool is_transpose(const MovedBox &box, int64_t elements) {
+    int64_t count = 1, largest = 1;
+    bool inner = false;
+    for (const MovedBox::Dim &dim : box.dims) {
+        count *= dim.extent;
+        largest += (dim.extent - 1) * dim.from;
+        inner = inner || dim.from == 1;
+        if (dim.from == 0) return false;
+    }
+    return box.input == 0 && box.from == 0 && inner && box.dims[0].from != 1 && count == elements && largest == elements;
+}
+
+std::unique_ptr<Workload> transpose_workload(const WorkloadRequest &request, const Shape &result, const MovedBox &box, std::unique_ptr<Workload> by_element) {
+    return std::make_unique<TransposeWorkload>(request, result, box, std::move(by_element));
+}
+
+}  // namespace atalla
