@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/attention.h"
+#include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
@@ -213,6 +214,11 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         else dims.push_back(dim);
     }
     shape.batch = std::move(dims);
+    if (shape.queries * shape.width * shape.problems() == 0) {
+        Shape result = q;
+        result.back() = shape.width;
+        return constant_workload(request, result);
+    }
     for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()}) demand(size > 0, "a tensor is empty, so there is nothing to compute");
     shape.causal = request.flag("is_causal");
     shape.scale = request.given("scale") ? request.number("scale") : 1 / std::sqrt(static_cast<double>(shape.depth));

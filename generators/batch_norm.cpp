@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/movement.h"
 #include "generators/pointwise.h"
 #include "generators/pointwise_functions.h"
 #include "isa/error.h"
@@ -77,6 +78,7 @@ std::unique_ptr<Workload> batch_norm(const WorkloadRequest &request) {
     if (request.has("weight")) scale = call("mul", std::move(scale), ExpressionNode::input("weight"));
     ExpressionNode result = call("mul", call("sub", ExpressionNode::input("x"), ExpressionNode::input("running_mean")), std::move(scale));
     if (request.has("bias")) result = call("add", std::move(result), ExpressionNode::input("bias"));
+    if (element_count(image) == 0) return constant_workload(request, image);
     return std::make_unique<BatchNorm>(pointwise_workload(broadcast, std::move(result)), image, request.has("weight"), request.has("bias"), epsilon);
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/convolution.h"
+#include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
@@ -264,11 +265,17 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         demand(request.shape("bias") == Shape{f[0]}, fmt::format("the bias must have {} elements, not the shape {}", f[0], shape_text(request.shape("bias"))));
         shape.bias = true;
     }
-    for (int64_t size : x) demand(size > 0, "the input is empty, so there is nothing to compute");
-    for (int64_t size : f) demand(size > 0, "the weight is empty, so there is nothing to compute");
+    for (size_t d = 1; d < x.size(); d++) demand(x[d] > 0, "the input has no elements in a dimension other than the batch");
+    for (size_t d = 1; d < f.size(); d++) demand(f[d] > 0, "the weight has no elements in a dimension other than that of the results");
     const int64_t reach_y = shape.dilation_y * (shape.kernel_y - 1) + 1, reach_x = shape.dilation_x * (shape.kernel_x - 1) + 1;
     demand(shape.height + 2 * shape.padding_y >= reach_y && shape.width + 2 * shape.padding_x >= reach_x,
            fmt::format("the kernel of {}x{} is larger than the padded input of {}x{}", reach_y, reach_x, shape.height + 2 * shape.padding_y, shape.width + 2 * shape.padding_x));
+    if (x[0] == 0 || f[0] == 0) {
+        Shape result = {x[0], f[0], (shape.height + 2 * shape.padding_y - reach_y) / shape.stride_y + 1, (shape.width + 2 * shape.padding_x - reach_x) / shape.stride_x + 1};
+        if (line) result.erase(result.begin() + 2);
+        if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
+        return constant_workload(request, result);
+    }
     return std::make_unique<ConvolutionWorkload>(request, shape);
 }
 
@@ -283,7 +290,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.bound = "lanes (sums of 32-deep products), array, DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
-    row.card.refuses = "transposed convolutions; empty tensors; kernels and rows of an image that do not fit the pads";
+    row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads";
     row.card.fuses = "bias behind it";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});

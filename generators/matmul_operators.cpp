@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "generators/gemm_workload.h"
+#include "generators/movement.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -55,9 +56,11 @@ void demand(bool condition, const std::string &message) {
     if (!condition) throw Error(message);
 }
 
-std::unique_ptr<Workload> product(const WorkloadRequest &request, GemmShape shape) {
-    for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
-        demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
+std::unique_ptr<Workload> product(const WorkloadRequest &request, GemmShape shape, const Shape &result) {
+    // No terms: zeros, where nothing is added to them.
+    const bool adds = shape.bias || shape.addend;
+    if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
+    demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
     simplify(shape);
     std::string sizes;
@@ -92,7 +95,9 @@ std::unique_ptr<Workload> ranked(const WorkloadRequest &request, size_t rank) {
         if (shape.beta == 0) throw Error(fmt::format("{}: beta is 0, so the input is not used; multiply without it", op));
     }
     set_batch(shape, op, a_leads, b_leads, shape.addend ? &leads : nullptr);
-    return product(request, shape);
+    Shape result = a_leads;
+    result.insert(result.end(), {shape.m, shape.n});
+    return product(request, shape, result);
 }
 
 std::unique_ptr<Workload> linear(const WorkloadRequest &request) {
@@ -108,7 +113,9 @@ std::unique_ptr<Workload> linear(const WorkloadRequest &request) {
         demand(request.shape("bias") == Shape{shape.n}, fmt::format("linear: the bias must have {} elements, not the shape {}", shape.n, shape_text(request.shape("bias"))));
         shape.bias = true;
     }
-    return product(request, shape);
+    Shape result = input;
+    result.back() = shape.n;
+    return product(request, shape, result);
 }
 
 std::unique_ptr<Workload> matmul(const WorkloadRequest &request) {
@@ -125,8 +132,12 @@ std::unique_ptr<Workload> matmul(const WorkloadRequest &request) {
     shape.k = depth;
     shape.n = column ? 1 : b.back();
     shape.b_transposed = column;
-    set_batch(shape, "matmul", Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2), nullptr);
-    return product(request, shape);
+    const Shape a_leads(a.begin(), a.end() - 2), b_leads(b.begin(), b.end() - 2);
+    set_batch(shape, "matmul", a_leads, b_leads, nullptr);
+    Shape result = broadcast_shape("matmul", {a_leads, b_leads});
+    if (request.shape("a").size() > 1) result.push_back(shape.m);
+    if (!column) result.push_back(shape.n);
+    return product(request, shape, result);
 }
 
 OperatorCard card(const std::string &supports, const std::string &refuses) {
@@ -145,24 +156,24 @@ OperatorCard card(const std::string &supports, const std::string &refuses) {
 }  // namespace
 
 std::vector<OperatorDeclaration> matmul_operators() {
-    const std::string spread = "an infinity or NaN in a [k][n] operand spreads over its block of 32 columns", empty = "empty tensors: nothing to compute";
+    const std::string spread = "an infinity or NaN in a [k][n] operand spreads over its block of 32 columns";
     const std::vector<Attribute> factors = {{"beta", "factor of the input", 1.0}, {"alpha", "factor of the product", 1.0}};
     const DeclaredTensor a{"a", {"self", "input", "mat1", "batch1"}, "the first operand"}, b{"b", {"mat2", "batch2", "other"}, "the second operand"};
     const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
     std::vector<OperatorDeclaration> rows(6);
-    rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, empty), {a, b}, {}, "512x512,512x512", {"out_dtype"},
+    rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "512x512,512x512", {"out_dtype"},
                [](const WorkloadRequest &request) { return ranked(request, 2); }};
-    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512x64,64x512,512", card("bf16, any sizes; " + spread, empty + "; inputs of one column: expand them"),
+    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512x64,64x512,512", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
                {left, b, added}, factors, "512x512,512x512,512", {}, [](const WorkloadRequest &request) { return ranked(request, 2); }};
-    rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, empty), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
+    rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
                [](const WorkloadRequest &request) { return ranked(request, 3); }};
     rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x64,12x64x128,12x128x128",
-               card("bf16, any sizes; " + spread, empty + "; inputs of one column: expand them"), {left, b, added}, factors, "12x128x64,12x64x128,12x128x128", {},
+               card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {left, b, added}, factors, "12x128x64,12x64x128,12x128x128", {},
                [](const WorkloadRequest &request) { return ranked(request, 3); }};
-    rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", empty),
+    rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", ""),
                {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, linear};
     rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does; --op matmul --shape 2x12x128x64,12x64x128",
-               card("bf16, any sizes; " + spread, empty), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, matmul};
+               card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, matmul};
     return rows;
 }
 

@@ -54,7 +54,6 @@ public:
             if (inputs_.size() > 1) inputs_.back().name += std::string(1, static_cast<char>('a' + (inputs_.size() - 1) % 26));
         }
         outputs_ = {tensor_spec("result", result)};
-        if (outputs_[0].elements() == 0) throw Error(fmt::format("{}: the result has no elements, so there is nothing to move", request.op));
         std::erase_if(boxes_, [](const MovedBox &box) { return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; }); });
         for (MovedBox &box : boxes_) simplify(box);
     }
@@ -305,11 +304,17 @@ MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &fro
     return box;
 }
 
+std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, const Shape &result, double value) {
+    MovedBox box = moved_box(-1, result, 0, Shape(result.size(), 0), 0, row_major_strides(result));
+    box.constant = value;
+    return std::make_unique<MovementWorkload>(request, result, std::vector<MovedBox>{box});
+}
+
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) {
     std::unique_ptr<Workload> moved = std::make_unique<MovementWorkload>(request, result, boxes);
     if (boxes.size() != 1 || request.tensors.size() != 1 || (request.attributes.contains("exact") && request.flag("exact"))) return moved;
     simplify(boxes[0]);
-    if (!is_transpose(boxes[0], element_count(request.tensors[0].shape))) return moved;
+    if (element_count(result) == 0 || boxes[0].dims.empty() || !is_transpose(boxes[0], element_count(request.tensors[0].shape))) return moved;
     return transpose_workload(request, result, boxes[0], std::move(moved));
 }
 

@@ -29,6 +29,9 @@ Shape row_major_strides(const Shape &shape);
 // whose neighbours are none in the input are moved one element at a time.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
 
+// A result that is one number everywhere, whatever the tensors: what operators give for tensors without elements.
+std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, const Shape &result, double value = 0);
+
 std::vector<OperatorDeclaration> movement_operators();
 
 }  // namespace atalla

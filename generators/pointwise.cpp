@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "generators/broadcast.h"
+#include "generators/movement.h"
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -56,7 +57,6 @@ public:
         if (names_.empty()) throw Error(fmt::format("{}: {} has no input", request.op, expression_.text()));
         result_ = broadcast_shape(request.op, shapes);
         outputs_ = {tensor_spec("result", result_)};
-        if (outputs_[0].elements() == 0) throw Error(fmt::format("{}: the result has no elements, so there is nothing to compute", request.op));
         nest_ = collapse(result_, shapes);
         if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
         column_ = std::any_of(nest_.dims[0].present.begin(), nest_.dims[0].present.end(), [](bool present) { return !present; }) && nest_.dims.size() > 1;
@@ -507,6 +507,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
 }  // namespace
 
 std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression) {
+    std::vector<Shape> shapes;
+    for (const WorkloadRequest::Tensor &tensor : request.tensors) shapes.push_back(tensor.shape);
+    if (const Shape result = broadcast_shape(request.op, shapes); element_count(result) == 0) return constant_workload(request, result);
     return std::make_unique<PointwiseWorkload>(request, std::move(expression));
 }
 

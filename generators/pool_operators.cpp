@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "generators/pool.h"
 #include "generators/reduce_operators.h"
@@ -129,6 +130,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
         Shape result = shape;
         result[x_axis] = pool.x.results;
         if (dimensions == 2) result[y_axis] = pool.y.results;
+        if (element_count(result) == 0) return constant_workload(request, result);
         return std::make_unique<Pool>(request, pool, result);
     };
     return row;
@@ -181,6 +183,7 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
         Shape result = shape;
         result[x_axis] = columns;
         if (dimensions == 2) result[y_axis] = rows;
+        if (element_count(result) == 0) return constant_workload(request, result);
         return std::make_unique<Pool>(request, pool, result);
     };
     return row;

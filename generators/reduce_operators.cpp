@@ -1,9 +1,11 @@
 #include "generators/reduce_operators.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "generators/reduce.h"
 #include "isa/error.h"
@@ -104,6 +106,8 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
         }
         if (count == 0 && (kind == Reduction::Amax || kind == Reduction::Amin))
             throw Error(fmt::format("{}: expected reduction dims to have non-zero size, but {} is reduced to {}", request.op, shape_text(shape), shape_text(result)));
+        // A sum of nothing is 0, a mean of nothing no number.
+        if (element_count(shape) == 0) return constant_workload(request, result, kind == Reduction::Sum ? 0 : std::nan(""));
         double divisor = 1;
         if (kind == Reduction::Mean) divisor = count;
         if (kind == Reduction::Var) divisor = std::max(0.0, count - request.number("correction"));
@@ -126,6 +130,7 @@ std::unique_ptr<Workload> trailing_mean(const WorkloadRequest &request, size_t a
         result[d] = 1;
         count *= static_cast<double>(shape[d]);
     }
+    if (element_count(result) == 0) return constant_workload(request, result);
     return std::make_unique<Reduce>(request, reduce_shape(Reduction::Mean, shape, reduced, count), result);
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/lane_math.h"
+#include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "generators/row_kernel.h"
 #include "generators/vocabulary.h"
@@ -263,6 +264,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
         const int64_t rank = static_cast<int64_t>(shape.size()), dim = wrap_dim(request.op, request.integer("dim"), rank);
         const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)], inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
         if (inner != 1) throw Error(fmt::format("{}: dimension {} of {} is not the last one; permute first", request.op, dim, shape_text(shape)));
+        if (element_count(shape) == 0) return constant_workload(request, shape);
         return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length}, logarithm);
     };
     return row;
@@ -295,7 +297,9 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
         norm.weight = request.has("weight");
         norm.bias = request.has("bias");
         norm.epsilon = request.number("eps");
-        return std::make_unique<Norm>(request, trailing(request), norm);
+        const RowShape rows = trailing(request);
+        if (rows.rows * rows.length == 0) return constant_workload(request, request.shape("x"));
+        return std::make_unique<Norm>(request, rows, norm);
     };
     return row;
 }

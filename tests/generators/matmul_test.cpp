@@ -84,7 +84,7 @@ TEST(MatmulOperators, RefuseWhatDoesNotFit) {
     EXPECT_EQ(refusal("linear", "3x4,6x4,5"), "linear: the bias must have 6 elements, not the shape 5");
     EXPECT_THAT(refusal("matmul", "2x3x4,3x4x5"), testing::HasSubstr("do not broadcast"));
     EXPECT_EQ(refusal("matmul", "3x4,5"), "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
-    EXPECT_EQ(refusal("mm", "0x4,4x5"), "mm: a tensor is empty, so there is nothing to compute");
+    EXPECT_EQ(refusal("addmm", "2x0,0x5,5"), "addmm: the product has no terms, so the result is what is added to it: expand that instead");
     EXPECT_EQ(refusal("addmm", "3x4,4x5,3x1"), "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
 }
 
