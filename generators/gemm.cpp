@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 
@@ -29,6 +30,7 @@ std::vector<int64_t> GemmShape::a_extents() const { return with_batch({k, m}, ba
 std::vector<int64_t> GemmShape::b_extents() const { return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b); }
 std::vector<int64_t> GemmShape::addend_extents() const { return with_batch({n, m}, batch, &BatchDim::addend); }
 std::vector<int64_t> GemmShape::c_extents() const { return with_batch({n, m}, batch, nullptr); }
+std::vector<int64_t> GemmShape::operand_extents(const GemmOperand &operand) const { return operand.rows ? c_extents() : std::vector{n}; }
 
 namespace {
 
@@ -48,6 +50,11 @@ public:
         stored_rows_ = (pass_ + quantum - 1) / quantum * quantum;
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
         if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
+        if (in_passes() && (staged_ || !shape.operands.empty())) throw Error("gemm: the rows of an epilogue with operands pass in one");
+        for (const GemmOperand &operand : shape.operands) {
+            operands_.emplace_back(operand.name + "_rows");
+            operand_tensors_.push_back(tensor("in_" + operand.name, shape.operand_extents(operand)));
+        }
         for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
@@ -137,8 +144,30 @@ private:
             e = strict_float(e + (shape_.beta != 1 ? strict_float(term * bf16(static_cast<float>(shape_.beta))) : term));
         }
         if (shape_.relu) e = select(strict_float(e < bf16(0.0f)), bf16(0.0f), e);
-        define(E, args({n, m}), e);
-        define(out, args({n, m}), E(args({n, m})));
+        if (!shape_.epilogue) {
+            define(E, args({n, m}), e);
+        } else if (!staged_) {
+            define(E, args({n, m}), epilogue_of(e, within, column));
+        } else {
+            define(E, args({n, m}), e);
+            define(F, args({n, m}), epilogue_of(E(args({n, m})), within, column));
+        }
+        define(out, args({n, m}), staged_ ? F(args({n, m})) : E(args({n, m})));
+    }
+
+    template <typename Within>
+    Expr epilogue_of(const Expr &product, const Within &within, const Expr &column) {
+        std::map<std::string, Expr> values = {{product_name, product}};
+        for (size_t i = 0; i < operands_.size(); i++) {
+            if (shape_.operands[i].rows) {
+                define(operands_[i], args({n, m}), within(operand_tensors_[i](args({column, m}))));
+                values[shape_.operands[i].name] = operands_[i](args({n, m}));
+            } else {
+                operands_[i](n) = within(operand_tensors_[i](column));
+                values[shape_.operands[i].name] = operands_[i](n);
+            }
+        }
+        return Internal::common_subexpression_elimination(machine_expression(*shape_.epilogue, values), true);
     }
 
     void schedule_loops() {
@@ -243,7 +272,26 @@ private:
         const int blocks = m_outer_ ? col_blocks_ : row_blocks_;
         const Var epilogue = in_passes() ? mp : inner;
         E.compute_at(out, epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-        if (blocks > 1 && !in_passes()) two_slots(E, blocks);
+        Func last = staged_ ? F : E;
+        if (blocks > 1 && !in_passes()) two_slots(last, blocks);
+        if (staged_) {
+            F.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+            const int quantum = static_cast<int>(machine_.pad.count);
+            if (rows_ % quantum == 0 && shape_.form == EpilogueForm::Loop) F.split(m, m, fu, quantum);
+            in_pads({F});
+        }
+        for (size_t i = 0; i < operands_.size(); i++) {
+            Func operand = operands_[i];
+            if (shape_.operands[i].rows) {
+                operand.compute_at(out, inner).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+                if (blocks > 1) two_slots(operand, blocks);
+            } else {
+                operand.compute_at(out, no).bound_extent(n, lanes);
+                if (n_size_ >= lanes) operand.vectorize(n, lanes);
+                if (col_blocks_ > 1) two_slots(operand, col_blocks_);
+            }
+            in_pads({operand});
+        }
         if (shape_.bias) {
             bs.compute_at(out, no).bound_extent(n, lanes);
             if (n_size_ >= lanes) bs.vectorize(n, lanes);
@@ -277,7 +325,16 @@ private:
             kernel.arguments.push_back(d);
             kernel.inputs.push_back({"D", shape_.addend_extents()});
         }
+        for (size_t i = 0; i < operands_.size(); i++) {
+            kernel.arguments.push_back(operand_tensors_[i]);
+            kernel.inputs.push_back({shape_.operands[i].name, shape_.operand_extents(shape_.operands[i])});
+        }
         kernel.outputs = {{"C", shape_.c_extents()}};
+        if (shape_.form == EpilogueForm::ShortLoop) {
+            kernel.layouts["E"].pads = kernel.layouts["F"].pads = 1;
+            for (const GemmOperand &operand : shape_.operands)
+                if (operand.rows) kernel.layouts[operand.name + "_rows"].pads = 1;
+        }
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
         if (point_["b_block"] > 1) kernel.layouts["Bs"] = {0, point_["b_block"] * (row_major_ ? k_tiles_ : 1)};
@@ -289,14 +346,17 @@ private:
     const Point &point_;
     const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
     const bool whole_, m_outer_, row_major_, b_resident_;
+    const bool staged_ = shape_.form != EpilogueForm::InLine;
     int stored_rows_ = 0;
     std::vector<Var> batch_;   // innermost first
 
     ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, i{"i"}, nt{"nt"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"};
     RVar ro{"ro"}, ri{"ri"};
-    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, out{"C_out"};
+    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
+    std::vector<Func> operands_;
+    std::vector<ImageParam> operand_tensors_;
     RDom q{0, lanes, "q"}, r{0, k_tiles_, "r"};
 };
 

@@ -1,9 +1,11 @@
 // Matrix products C = epilogue(A * B): one algorithm, scheduled by a point of the GEMM space.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "generators/expression.h"
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
 #include "schedules/point.h"
@@ -16,22 +18,37 @@ struct BatchDim {
     bool a = true, b = true, addend = true;   // the tensor has it
 };
 
+// An operand of the expression behind a product: of the result's shape, or a vector of n that serves all rows.
+struct GemmOperand {
+    std::string name;
+    bool rows = true;
+};
+// In line: with the rows of the product, in registers. Loops: behind them, from the pads; the short one of a single row, whose
+// buffers are in one pad each.
+enum class EpilogueForm { InLine, Loop, ShortLoop };
+// What the expression calls the product.
+inline constexpr const char *product_name = "product";
+
 // C[m, n] = relu?(alpha * sum_k A[m, k] * B[.., ..] + bias[n] + beta * D[m, n]); all tensors bf16, row-major. Without D, beta
-// is the bias's factor.
+// is the bias's factor. Where there is an epilogue, that is the product, and C the epilogue's value.
 struct GemmShape {
     int64_t m = 0, n = 0, k = 0;
     std::vector<BatchDim> batch;  // outermost first
     bool b_transposed = true;    // B is stored [n][k], as a linear layer's weight; otherwise [k][n]
     bool bias = false, relu = false, addend = false;
     double alpha = 1, beta = 1;
+    std::optional<ExpressionNode> epilogue = {};   // pointwise, of `product_name` and the operands
+    std::vector<GemmOperand> operands = {};
+    EpilogueForm form = EpilogueForm::InLine;   // epilogue_form() of this shape
 
     int64_t products() const;
     // Extents, innermost first.
     std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
+    std::vector<int64_t> operand_extents(const GemmOperand &operand) const;
 };
 
 // Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending. Inputs: A, B, then bias
-// and addend where the shape has them; output C.
+// and addend where the shape has them, and the operands; output C.
 //
 // The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of
 // the identity pass through them. That is exact for finite elements, except that -0 becomes +0; an infinity or NaN makes the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generators/gemm_epilogue.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -167,12 +168,12 @@ Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &
         all.values.insert(all.values.end(), one.values.begin(), one.values.end());
         all.peaks.insert(all.peaks.end(), one.peaks.begin(), one.peaks.end());
     }
-    return all;
+    return epilogue_reference(shape, all, gemm_tolerance_ulps(shape) - epilogue_tolerance_ulps(shape), inputs);
 }
 
 double gemm_tolerance_ulps(const GemmShape &shape) {
     const auto tiles = static_cast<double>((shape.k + depth - 1) / depth);
-    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)));
+    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1))) + epilogue_tolerance_ulps(shape);
 }
 
 TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
@@ -181,7 +182,7 @@ TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::
         const TensorData one = single_host(single(shape), machine, operands_of(shape, inputs, product));
         all.insert(all.end(), one.begin(), one.end());
     }
-    return all;
+    return epilogue_on_host(shape, std::move(all), inputs);
 }
 
 }  // namespace atalla

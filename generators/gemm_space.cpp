@@ -77,6 +77,9 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     if (!plan.sums_in_registers) rows += plan.stored_rows;
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
+    if (shape.form != EpilogueForm::InLine) rows += plan.stored_rows;
+    for (const GemmOperand &operand : shape.operands)
+        rows += operand.rows ? slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows : machine.pad.count * slots(plan.col_blocks);
     return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "generators/gemm_epilogue.h"
 #include "generators/gemm_host.h"
 #include "generators/gemm_space.h"
 #include "isa/error.h"
@@ -13,6 +14,7 @@ namespace {
 
 // Elements of a tensor: what the generated loops count with 32 bits.
 constexpr int64_t largest_tensor = (int64_t{1} << 31) - 1;
+constexpr int64_t vector_elements = 32;
 
 class GemmWorkload : public Workload {
 public:
@@ -28,6 +30,7 @@ public:
             std::swap(computed_.m, computed_.n);
             computed_.addend = shape.bias || shape.addend;
             computed_.bias = false;
+            for (GemmOperand &operand : computed_.operands) operand.rows = true;
         }
     }
 
@@ -53,6 +56,7 @@ public:
         std::vector<TensorSpec> tensors = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
         if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
         if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
+        for (const GemmOperand &operand : shape_.operands) tensors.push_back({operand.name, shape_.operand_extents(operand)});
         return tensors;
     }
     std::vector<TensorSpec> outputs() const override { return {{"C", shape_.c_extents()}}; }
@@ -85,7 +89,15 @@ public:
             if (dim.addend) addends *= dim.extent;
         }
         options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? addends : 0);
-        return gemm_bound(machine, m, n, shape_.k, options);
+        for (const GemmOperand &operand : shape_.operands) options.addend += operand.rows ? shape_.m * shape_.n * shape_.products() : shape_.n;
+        Bound bound = gemm_bound(machine, m, n, shape_.k, options);
+        if (!shape_.epilogue) return bound;
+        KernelWork work;
+        const int64_t vectors = (shape_.m * shape_.n * shape_.products() + vector_elements - 1) / vector_elements;
+        work.lanes = epilogue_work(shape_).work;
+        work.lanes = {work.lanes.adds * vectors, work.lanes.muls * vectors, work.lanes.exps * vectors, 0};
+        bound.terms.emplace_back("epilogue", lane_cycles(machine, work.lanes));
+        return largest_of(std::move(bound.terms));
     }
     double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
 

@@ -56,23 +56,8 @@ void demand(bool condition, const std::string &message) {
     if (!condition) throw Error(message);
 }
 
-std::unique_ptr<Workload> product(const WorkloadRequest &request, GemmShape shape, const Shape &result) {
-    // No terms: zeros, where nothing is added to them.
-    const bool adds = shape.bias || shape.addend;
-    if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
-    demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
-    if (!shape.bias && !shape.addend) shape.beta = 1;
-    simplify(shape);
-    std::string sizes;
-    for (const WorkloadRequest::Tensor &tensor : request.tensors) {
-        if (!sizes.empty()) sizes += ',';
-        sizes += shape_text(tensor.shape);
-    }
-    return gemm_workload(shape, {request.text, request.title, sizes});
-}
-
 // mm, addmm, bmm, baddbmm: operands of `rank` dimensions, B stored [k][n].
-std::unique_ptr<Workload> ranked(const WorkloadRequest &request, size_t rank) {
+GemmShape ranked(const WorkloadRequest &request, size_t rank) {
     const Shape &a = request.shape("a"), &b = request.shape("b");
     const std::string &op = request.op;
     demand(a.size() == rank && b.size() == rank, fmt::format("{}: both operands must have {} dimensions, not {} and {}", op, rank, a.size(), b.size()));
@@ -95,12 +80,10 @@ std::unique_ptr<Workload> ranked(const WorkloadRequest &request, size_t rank) {
         if (shape.beta == 0) throw Error(fmt::format("{}: beta is 0, so the input is not used; multiply without it", op));
     }
     set_batch(shape, op, a_leads, b_leads, shape.addend ? &leads : nullptr);
-    Shape result = a_leads;
-    result.insert(result.end(), {shape.m, shape.n});
-    return product(request, shape, result);
+    return shape;
 }
 
-std::unique_ptr<Workload> linear(const WorkloadRequest &request) {
+GemmShape linear(const WorkloadRequest &request) {
     const Shape &input = request.shape("input"), &weight = request.shape("weight");
     demand(!input.empty(), "linear: the input needs at least one dimension");
     demand(weight.size() == 2, fmt::format("linear: the weight must have 2 dimensions, out_features x in_features, not {}", weight.size()));
@@ -113,12 +96,10 @@ std::unique_ptr<Workload> linear(const WorkloadRequest &request) {
         demand(request.shape("bias") == Shape{shape.n}, fmt::format("linear: the bias must have {} elements, not the shape {}", shape.n, shape_text(request.shape("bias"))));
         shape.bias = true;
     }
-    Shape result = input;
-    result.back() = shape.n;
-    return product(request, shape, result);
+    return shape;
 }
 
-std::unique_ptr<Workload> matmul(const WorkloadRequest &request) {
+GemmShape matmul(const WorkloadRequest &request) {
     Shape a = request.shape("a"), b = request.shape("b");
     demand(!a.empty() && !b.empty(), "matmul: both operands need at least one dimension");
     // A vector is a row in front and a column behind; a column has the bytes of a row.
@@ -132,12 +113,8 @@ std::unique_ptr<Workload> matmul(const WorkloadRequest &request) {
     shape.k = depth;
     shape.n = column ? 1 : b.back();
     shape.b_transposed = column;
-    const Shape a_leads(a.begin(), a.end() - 2), b_leads(b.begin(), b.end() - 2);
-    set_batch(shape, "matmul", a_leads, b_leads, nullptr);
-    Shape result = broadcast_shape("matmul", {a_leads, b_leads});
-    if (request.shape("a").size() > 1) result.push_back(shape.m);
-    if (!column) result.push_back(shape.n);
-    return product(request, shape, result);
+    set_batch(shape, "matmul", Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2), nullptr);
+    return shape;
 }
 
 OperatorCard card(const std::string &supports, const std::string &refuses) {
@@ -153,7 +130,51 @@ OperatorCard card(const std::string &supports, const std::string &refuses) {
     return card;
 }
 
+// The shape of the result as PyTorch gives it.
+Shape result_shape(const WorkloadRequest &request, const GemmShape &shape) {
+    if (request.op == "linear") {
+        Shape result = request.shape("input");
+        result.back() = shape.n;
+        return result;
+    }
+    const Shape &a = request.shape("a"), &b = request.shape("b");
+    const auto leads = [](const Shape &of) { return Shape(of.begin(), of.end() - std::min<size_t>(of.size(), 2)); };
+    Shape result = request.op == "matmul" ? broadcast_shape("matmul", {leads(a), leads(b)}) : leads(a);
+    if (a.size() > 1) result.push_back(shape.m);
+    if (b.size() > 1) result.push_back(shape.n);
+    return result;
+}
+
+std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
+    const GemmShape shape = matmul_shape(request);
+    const Shape result = result_shape(request, shape);
+    // No terms: zeros, where nothing is added to them.
+    const bool adds = shape.bias || shape.addend;
+    if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
+    demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
+    return matmul_workload(request, shape);
+}
+
 }  // namespace
+
+GemmShape matmul_shape(const WorkloadRequest &request) {
+    if (request.op == "linear") return linear(request);
+    if (request.op == "matmul") return matmul(request);
+    return ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
+}
+
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape) {
+    for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
+        demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
+    if (!shape.bias && !shape.addend) shape.beta = 1;
+    simplify(shape);
+    std::string sizes;
+    for (const WorkloadRequest::Tensor &tensor : request.tensors) {
+        if (!sizes.empty()) sizes += ',';
+        sizes += shape_text(tensor.shape);
+    }
+    return gemm_workload(shape, {request.text, request.title, sizes});
+}
 
 std::vector<OperatorDeclaration> matmul_operators() {
     const std::string spread = "an infinity or NaN in a [k][n] operand spreads over its block of 32 columns";
@@ -162,18 +183,18 @@ std::vector<OperatorDeclaration> matmul_operators() {
     const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
     std::vector<OperatorDeclaration> rows(6);
     rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "512x512,512x512", {"out_dtype"},
-               [](const WorkloadRequest &request) { return ranked(request, 2); }};
+               workload_of};
     rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512x64,64x512,512", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
-               {left, b, added}, factors, "512x512,512x512,512", {}, [](const WorkloadRequest &request) { return ranked(request, 2); }};
+               {left, b, added}, factors, "512x512,512x512,512", {}, workload_of};
     rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
-               [](const WorkloadRequest &request) { return ranked(request, 3); }};
+               workload_of};
     rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x64,12x64x128,12x128x128",
                card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {left, b, added}, factors, "12x128x64,12x64x128,12x128x128", {},
-               [](const WorkloadRequest &request) { return ranked(request, 3); }};
+               workload_of};
     rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", ""),
-               {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, linear};
+               {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, workload_of};
     rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does; --op matmul --shape 2x12x128x64,12x64x128",
-               card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, matmul};
+               card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, workload_of};
     return rows;
 }
 

@@ -1,12 +1,18 @@
-// ATen's matrix products as declared operators: mm, addmm, bmm, baddbmm, linear, matmul.
+// The matrix products of ATen as declarations: linear, mm, addmm, bmm, baddbmm, matmul.
 #pragma once
 
 #include <vector>
 
 #include "generators/declared_operator.h"
+#include "generators/gemm.h"
 
 namespace atalla {
 
 std::vector<OperatorDeclaration> matmul_operators();
+
+// The product that a request of one of them asks for, its leading dimensions as they are given. Error as from the operator.
+GemmShape matmul_shape(const WorkloadRequest &request);
+// The workload of such a product under the request's names. Error if a tensor is empty.
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape);
 
 }  // namespace atalla

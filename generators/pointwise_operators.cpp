@@ -8,6 +8,7 @@
 #include "generators/declared_operator.h"
 #include "generators/pointwise.h"
 #include "generators/pointwise_functions.h"
+#include "generators/product_expression.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -85,6 +86,20 @@ OperatorDeclaration declaration(const PointwiseFunction &function) {
     return row;
 }
 
+OperatorDeclaration pointwise_expression(ExpressionNode node) {
+    check_pointwise(node);
+    OperatorDeclaration row;
+    row.name = node.text();
+    row.help = "an expression of pointwise operators in one kernel";
+    row.card = card("the operators of the expression, one after the other");
+    for (const std::string &name : node.inputs()) {
+        row.tensors.push_back({name, {name}, "an input of the expression", true, false});
+        row.example += row.example.empty() ? "1024x1024" : ",1024x1024";
+    }
+    row.make = [node](const WorkloadRequest &request) { return pointwise_workload(request, node); };
+    return row;
+}
+
 }  // namespace
 
 const std::vector<const Operator *> &pointwise_operators() {
@@ -100,20 +115,11 @@ const Operator &expression_operator(std::string_view text) {
     static std::mutex mutex;
     static std::map<std::string, const Operator *> known;
     ExpressionNode node = parse_expression(text);
-    check_pointwise(node);
-    OperatorDeclaration row;
-    row.name = node.text();
+    OperatorDeclaration row = has_product(node) ? product_expression(node) : pointwise_expression(node);
     const std::scoped_lock lock(mutex);
-    if (const auto found = known.find(row.name); found != known.end()) return *found->second;
-    row.help = "an expression of pointwise operators in one kernel";
-    row.card = card("the operators of the expression, one after the other");
-    for (const std::string &name : node.inputs()) {
-        row.tensors.push_back({name, {name}, "an input of the expression", true, false});
-        row.example += (row.example.empty() ? "" : ",") + std::string("1024x1024");
-    }
-    row.make = [node](const WorkloadRequest &request) { return pointwise_workload(request, node); };
-    const std::string name = row.name;
-    return *(known[name] = declared({std::move(row)}).front());
+    const auto [found, is_new] = known.try_emplace(row.name);
+    if (is_new) found->second = declared({std::move(row)}).front();
+    return *found->second;
 }
 
 }  // namespace atalla

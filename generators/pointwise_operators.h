@@ -11,8 +11,8 @@ namespace atalla {
 
 const std::vector<const Operator *> &pointwise_operators();
 
-// The operator that an expression is: "gelu(add(x, y))". Lives as long as the program. Error if something in it is no
-// pointwise operator.
+// The operator that an expression is: "gelu(add(x, y))", "gelu(linear(x, weight, bias))". Lives as long as the program. Error if
+// something in it is neither a pointwise operator nor its only product.
 const Operator &expression_operator(std::string_view text);
 
 }  // namespace atalla

@@ -1,0 +1,104 @@
+#include "generators/gemm_epilogue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "generators/host_jit.h"
+#include "generators/vocabulary.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+
+namespace {
+
+// Lane operations of a row that straight-line code of all rows of a block bears, and that of as many rows as there are pads: the
+// instruction cache holds the product's code as well.
+constexpr int64_t most_in_line = 6, most_unrolled = 24;
+
+int calls(const ExpressionNode &node) {
+    int count = node.kind == ExpressionNode::Call;
+    for (const ExpressionNode &argument : node.arguments) count += calls(argument);
+    return count;
+}
+
+// The operands are the last inputs.
+const TensorData &operand_data(const GemmShape &shape, const std::vector<TensorData> &inputs, size_t operand) {
+    return inputs[inputs.size() - shape.operands.size() + operand];
+}
+
+}  // namespace
+
+LaneCount epilogue_work(const GemmShape &shape) {
+    if (!shape.epilogue) return {};
+    std::map<std::string, Expr> values = {{product_name, Internal::Variable::make(Halide::BFloat(16), product_name)}};
+    for (const GemmOperand &operand : shape.operands) values[operand.name] = Internal::Variable::make(Halide::BFloat(16), operand.name);
+    return count_lane_operations(machine_expression(*shape.epilogue, values));
+}
+
+EpilogueForm epilogue_form(const GemmShape &shape) {
+    const LaneCount count = epilogue_work(shape);
+    const int64_t operations = count.work.adds + count.work.muls + count.work.exps + count.copies;
+    if (operations > most_unrolled) return EpilogueForm::ShortLoop;
+    // Rows of operands would wait in registers, all of a block at once.
+    const bool rows = std::ranges::any_of(shape.operands, &GemmOperand::rows);
+    return operations > most_in_line || rows ? EpilogueForm::Loop : EpilogueForm::InLine;
+}
+
+TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {
+    if (!shape.epilogue) return product;
+    const int64_t rows = shape.m * shape.products();
+    Var n("n"), m("m");
+    KernelDefinition kernel;
+    std::vector<TensorData> data = {std::move(product)};
+    const ImageParam whole = vocabulary::tensor(product_name, {shape.n, rows});
+    kernel.arguments = {whole};
+    kernel.inputs = {{product_name, {shape.n, rows}}};
+    std::map<std::string, Expr> values = {{product_name, whole(n, m)}};
+    for (size_t i = 0; i < shape.operands.size(); i++) {
+        const GemmOperand &operand = shape.operands[i];
+        const std::vector<int64_t> extents = operand.rows ? std::vector{shape.n, rows} : std::vector{shape.n};
+        const ImageParam tensor = vocabulary::tensor("in_" + operand.name, extents);
+        kernel.arguments.push_back(tensor);
+        kernel.inputs.push_back({operand.name, extents});
+        values[operand.name] = operand.rows ? tensor(n, m) : tensor(n);
+        data.push_back(operand_data(shape, inputs, i));
+    }
+    Func result("result");
+    result(n, m) = Internal::common_subexpression_elimination(machine_expression(*shape.epilogue, values), true);
+    vocabulary::fix_shape(result.output_buffer(), {shape.n, rows});
+    kernel.pipeline = Pipeline(result);
+    kernel.outputs = {{"result", {shape.n, rows}}};
+    return run_on_host(kernel, data).at(0);
+}
+
+Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps, const std::vector<TensorData> &inputs) {
+    if (!shape.epilogue) return product;
+    constexpr double ulp = 1.0 / 256;   // of bf16, relative
+    Reference reference;
+    std::map<std::string, double> values;
+    for (size_t at = 0; at < product.values.size(); at++) {
+        for (size_t i = 0; i < shape.operands.size(); i++) {
+            const TensorData &data = operand_data(shape, inputs, i);
+            values[shape.operands[i].name] = bf16_float(data[shape.operands[i].rows ? at : at % static_cast<size_t>(shape.n)]);
+        }
+        const auto value_at = [&](double of, double &peak) {
+            values[product_name] = of;
+            return exact_expression(*shape.epilogue, values, peak);
+        };
+        double peak = 0, ignored = 0;
+        const double value = value_at(product.values[at], peak), error = product.peaks[at] * ulp * product_ulps;
+        for (const double part : {-1.0, -0.5, -0.25, 0.25, 0.5, 1.0})
+            if (const double growth = std::abs(value_at(product.values[at] + part * error, ignored) - value) / (ulp * product_ulps); std::isfinite(growth)) peak = std::max(peak, growth);
+        reference.values.push_back(value);
+        reference.peaks.push_back(peak);
+    }
+    return reference;
+}
+
+double epilogue_tolerance_ulps(const GemmShape &shape) { return shape.epilogue ? 3.0 * calls(*shape.epilogue) : 0; }
+
+}  // namespace atalla

@@ -1,0 +1,16 @@
+// Expressions with a matrix product in them, as one kernel: gelu(linear(x, weight, bias)), add(mm(x, y), z).
+#pragma once
+
+#include "generators/declared_operator.h"
+#include "generators/expression.h"
+
+namespace atalla {
+
+// Whether some call in the expression is a matrix product.
+bool has_product(const ExpressionNode &expression);
+
+// The expression as an operator: one product of inputs, pointwise operators behind it, whose other operands are of the result's
+// shape or one vector for all rows. Error if it is another expression.
+OperatorDeclaration product_expression(ExpressionNode expression);
+
+}  // namespace atalla
