@@ -139,6 +139,22 @@ std::string ExpressionNode::text() const {
     return fmt::format("{}({})", name, inside);
 }
 
+ExpressionNode ExpressionNode::with(const std::map<std::string, ExpressionNode> &values) const {
+    if (kind == Input) {
+        const auto found = values.find(name);
+        return found == values.end() ? *this : found->second;
+    }
+    ExpressionNode node = *this;
+    for (ExpressionNode &argument : node.arguments) argument = argument.with(values);
+    return node;
+}
+
+int ExpressionNode::calls() const {
+    int count = kind == Call;
+    for (const ExpressionNode &argument : arguments) count += argument.calls();
+    return count;
+}
+
 std::vector<std::string> ExpressionNode::inputs() const {
     std::vector<std::string> names;
     collect(*this, names);

@@ -23,6 +23,10 @@ struct ExpressionNode {
 
     // Canonical: no blanks but after commas, numbers as short as they can be.
     std::string text() const;
+    // The same with other expressions in place of inputs, by name.
+    ExpressionNode with(const std::map<std::string, ExpressionNode> &values) const;
+    // Calls in the tree.
+    int calls() const;
     // Inputs in the order in which they appear first.
     std::vector<std::string> inputs() const;
 };

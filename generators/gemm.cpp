@@ -277,7 +277,7 @@ private:
         if (staged_) {
             F.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
             const int quantum = static_cast<int>(machine_.pad.count);
-            if (rows_ % quantum == 0 && shape_.form == EpilogueForm::Loop) F.split(m, m, fu, quantum);
+            if (rows_ % quantum == 0) F.split(m, m, fu, quantum);
             in_pads({F});
         }
         for (size_t i = 0; i < operands_.size(); i++) {
@@ -330,11 +330,6 @@ private:
             kernel.inputs.push_back({shape_.operands[i].name, shape_.operand_extents(shape_.operands[i])});
         }
         kernel.outputs = {{"C", shape_.c_extents()}};
-        if (shape_.form == EpilogueForm::ShortLoop) {
-            kernel.layouts["E"].pads = kernel.layouts["F"].pads = 1;
-            for (const GemmOperand &operand : shape_.operands)
-                if (operand.rows) kernel.layouts[operand.name + "_rows"].pads = 1;
-        }
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
         if (point_["b_block"] > 1) kernel.layouts["Bs"] = {0, point_["b_block"] * (row_major_ ? k_tiles_ : 1)};
@@ -346,7 +341,7 @@ private:
     const Point &point_;
     const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
     const bool whole_, m_outer_, row_major_, b_resident_;
-    const bool staged_ = shape_.form != EpilogueForm::InLine;
+    const bool staged_ = shape_.staged;
     int stored_rows_ = 0;
     std::vector<Var> batch_;   // innermost first
 

@@ -23,9 +23,6 @@ struct GemmOperand {
     std::string name;
     bool rows = true;
 };
-// In line: with the rows of the product, in registers. Loops: behind them, from the pads; the short one of a single row, whose
-// buffers are in one pad each.
-enum class EpilogueForm { InLine, Loop, ShortLoop };
 // What the expression calls the product.
 inline constexpr const char *product_name = "product";
 
@@ -39,7 +36,7 @@ struct GemmShape {
     double alpha = 1, beta = 1;
     std::optional<ExpressionNode> epilogue = {};   // pointwise, of `product_name` and the operands
     std::vector<GemmOperand> operands = {};
-    EpilogueForm form = EpilogueForm::InLine;   // epilogue_form() of this shape
+    bool staged = false;   // the epilogue's rows are a loop behind those of the product: stages_epilogue()
 
     int64_t products() const;
     // Extents, innermost first.

@@ -15,15 +15,8 @@ using namespace Halide;
 
 namespace {
 
-// Lane operations of a row that straight-line code of all rows of a block bears, and that of as many rows as there are pads: the
-// instruction cache holds the product's code as well.
-constexpr int64_t most_in_line = 6, most_unrolled = 24;
-
-int calls(const ExpressionNode &node) {
-    int count = node.kind == ExpressionNode::Call;
-    for (const ExpressionNode &argument : node.arguments) count += calls(argument);
-    return count;
-}
+// Lane operations of a row that straight-line code of all rows of a block bears.
+constexpr int64_t most_in_line = 6;
 
 // The operands are the last inputs.
 const TensorData &operand_data(const GemmShape &shape, const std::vector<TensorData> &inputs, size_t operand) {
@@ -39,13 +32,10 @@ LaneCount epilogue_work(const GemmShape &shape) {
     return count_lane_operations(machine_expression(*shape.epilogue, values));
 }
 
-EpilogueForm epilogue_form(const GemmShape &shape) {
+bool stages_epilogue(const GemmShape &shape) {
     const LaneCount count = epilogue_work(shape);
-    const int64_t operations = count.work.adds + count.work.muls + count.work.exps + count.copies;
-    if (operations > most_unrolled) return EpilogueForm::ShortLoop;
     // Rows of operands would wait in registers, all of a block at once.
-    const bool rows = std::ranges::any_of(shape.operands, &GemmOperand::rows);
-    return operations > most_in_line || rows ? EpilogueForm::Loop : EpilogueForm::InLine;
+    return count.work.adds + count.work.muls + count.work.exps + count.copies > most_in_line || std::ranges::any_of(shape.operands, &GemmOperand::rows);
 }
 
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {
@@ -99,6 +89,6 @@ Reference epilogue_reference(const GemmShape &shape, const Reference &product, d
     return reference;
 }
 
-double epilogue_tolerance_ulps(const GemmShape &shape) { return shape.epilogue ? 3.0 * calls(*shape.epilogue) : 0; }
+double epilogue_tolerance_ulps(const GemmShape &shape) { return shape.epilogue ? 3.0 * shape.epilogue->calls() : 0; }
 
 }  // namespace atalla

@@ -12,8 +12,9 @@ namespace atalla {
 
 // Its lane operations, for one vector; none without an epilogue.
 LaneCount epilogue_work(const GemmShape &shape);
-// How its rows are computed: with the product's, in a loop of their own behind them, or in a loop of few instructions.
-EpilogueForm epilogue_form(const GemmShape &shape);
+// Whether its rows should be a loop of their own behind those of the product, which waits in the pads, rather than straight-line
+// code with them.
+bool stages_epilogue(const GemmShape &shape);
 
 // `product` is the whole product, and `inputs` those of the kernel. In the machine's arithmetic.
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs);

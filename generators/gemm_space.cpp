@@ -77,7 +77,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     if (!plan.sums_in_registers) rows += plan.stored_rows;
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
-    if (shape.form != EpilogueForm::InLine) rows += plan.stored_rows;
+    if (shape.staged) rows += plan.stored_rows;
     for (const GemmOperand &operand : shape.operands)
         rows += operand.rows ? slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows : machine.pad.count * slots(plan.col_blocks);
     return rows;
@@ -97,7 +97,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
     if (!machine.timed()) {
-        for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
+        if (!shape.staged && shape.operands.empty())
+            for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
         unrolled.push_back(1);
     }
     Space space;

@@ -33,6 +33,8 @@ public:
 
     // Canonical JSON: equal workloads have equal texts. Part of a database key.
     virtual std::string text() const = 0;
+    // What is computed of inputs(), by their names, if it is pointwise: others can take it in. Empty otherwise.
+    virtual std::string expression() const { return {}; }
     // For people: "512x512x512, bias".
     virtual std::string title() const = 0;
     // The sizes alone, for people and JSON: "512x512x512".

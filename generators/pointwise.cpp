@@ -68,6 +68,8 @@ public:
         count_ = count_of(rest_);
     }
 
+    std::string expression() const override { return expression_.text(); }
+
     Space space(const Machine &machine) const override {
         Space space;
         std::set<int64_t> sizes;
@@ -135,7 +137,7 @@ public:
         return {reference};
     }
     // Each operator is within three; in a chain each adds its own.
-    double tolerance_ulps() const override { return 3.0 * static_cast<double>(std::max(1, calls(expression_))); }
+    double tolerance_ulps() const override { return 3.0 * static_cast<double>(std::max(1, expression_.calls())); }
 
     double draft(const Machine &machine, const Point &point) const override {
         const Tiling t = tiling(machine, point["block"]);
@@ -210,12 +212,6 @@ private:
         std::map<std::string, Expr> values;
         for (const std::string &name : node.inputs()) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
         return count_lane_operations(machine_expression(node, values));
-    }
-
-    static int calls(const ExpressionNode &node) {
-        int count = node.kind == ExpressionNode::Call;
-        for (const ExpressionNode &argument : node.arguments) count += calls(argument);
-        return count;
     }
 
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }

@@ -103,7 +103,7 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Part
             throw Error(fmt::format("{}: {} of {} is neither of the product's shape nor one row of it; expand it first", request.op, name, shape_text(operand)));
         shape.operands.push_back({name, elements == whole});
     }
-    shape.form = epilogue_form(shape);
+    shape.staged = stages_epilogue(shape);
     return matmul_workload(request, std::move(shape));
 }
 
@@ -111,6 +111,16 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Part
 
 bool has_product(const ExpressionNode &expression) {
     return (expression.kind == ExpressionNode::Call && find_product(expression.name) != nullptr) || std::ranges::any_of(expression.arguments, has_product);
+}
+
+int64_t lane_operations(const ExpressionNode &expression) {
+    ExpressionNode pointwise = expression;
+    for_each_product(pointwise, [](ExpressionNode &node) { node = ExpressionNode::input(product_name); });
+    check_pointwise(pointwise);
+    std::map<std::string, Halide::Expr> values;
+    for (const std::string &name : pointwise.inputs()) values[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
+    const LaneCount count = count_lane_operations(machine_expression(pointwise, values));
+    return count.work.adds + count.work.muls + count.work.exps + count.copies;
 }
 
 OperatorDeclaration product_expression(ExpressionNode expression) {

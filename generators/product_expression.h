@@ -9,6 +9,9 @@ namespace atalla {
 // Whether some call in the expression is a matrix product.
 bool has_product(const ExpressionNode &expression);
 
+// The lane operations of its pointwise part, for one vector.
+int64_t lane_operations(const ExpressionNode &expression);
+
 // The expression as an operator: one product of inputs, pointwise operators behind it, whose other operands are of the result's
 // shape or one vector for all rows. Error if it is another expression.
 OperatorDeclaration product_expression(ExpressionNode expression);

@@ -9,6 +9,7 @@
 #include "graph_import/passes.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "model/fusion.h"
 #include "model/specialization.h"
 #include "runtime/model.h"
 
@@ -130,6 +131,7 @@ private:
         run_passes(graph, options_.passes);
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
+        if (options_.fuse) fuse(graph, placed);
         std::vector<int> kernel_of(graph.nodes.size(), -1);
         for (size_t n = 0; n < placed.size(); n++) {
             if (placed[n].place != PlacedNode::Device) continue;
@@ -152,10 +154,22 @@ private:
         model_.specializations.push_back(std::move(made));
     }
 
+    // A fusion without a schedule that compiles stays apart.
+    void fuse(const Graph &graph, std::vector<PlacedNode> &placed) {
+        for (const Fusion &fusion : find_fusions(graph, placed)) {
+            try {
+                kernels_.add(*fusion.kernel.op, fusion.kernel.workload);
+            } catch (const Error &) {
+                continue;
+            }
+            apply(fusion, placed);
+        }
+    }
+
     void report(const Graph &graph, const std::vector<PlacedNode> &placed) {
         std::map<std::tuple<bool, std::string, std::string>, uint32_t> calls;
         for (size_t n = 0; n < placed.size(); n++) {
-            const bool device = placed[n].place == PlacedNode::Device;
+            const bool device = placed[n].place == PlacedNode::Device || placed[n].fused;
             if (device || placed[n].place == PlacedNode::Host) calls[{!device, graph.nodes[n].target, device ? "" : placed[n].reason}]++;
         }
         for (const auto &[key, count] : calls) {

@@ -30,10 +30,12 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
         if (placed[n].place == PlacedNode::Dropped) continue;
         left++;
         std::vector<int32_t> producers;
-        for_each_value(graph.nodes[n], [&](ValueId id) {
+        const auto note = [&](ValueId id) {
             const int32_t producer = graph.value(id).producer;
             if (producer >= 0 && placed[static_cast<size_t>(producer)].place != PlacedNode::Dropped) producers.push_back(producer);
-        });
+        };
+        if (placed[n].place == PlacedNode::Device) std::for_each(placed[n].inputs.begin(), placed[n].inputs.end(), note);
+        else for_each_value(graph.nodes[n], note);
         std::sort(producers.begin(), producers.end());
         producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
         waiting[n] = static_cast<int>(producers.size());

@@ -17,6 +17,7 @@ struct PlacedNode {
     std::shared_ptr<const Workload> workload;
     std::vector<ValueId> inputs;
     std::string reason;   // why not on the accelerator
+    bool fused = false;   // part of a kernel of several nodes, which is in place of the last one; the others are dropped
 };
 
 struct PlacementOptions {

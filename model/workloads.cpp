@@ -4,6 +4,7 @@
 
 #include "graph_import/passes.h"
 #include "model/compile_model.h"
+#include "model/fusion.h"
 #include "model/placement.h"
 
 namespace atalla {
@@ -12,7 +13,8 @@ std::vector<ModelWorkload> model_workloads(const Graph &model) {
     const Bindings sizes = example_sizes(model);
     Graph graph = sizes.empty() ? clone(model) : specialize(model, sizes);
     run_passes(graph);
-    const std::vector<PlacedNode> placed = place_nodes(graph);
+    std::vector<PlacedNode> placed = place_nodes(graph);
+    for (const Fusion &fusion : find_fusions(graph, placed)) apply(fusion, placed);
     std::vector<ModelWorkload> workloads;
     std::map<std::pair<const Operator *, std::string>, size_t> known;
     for (size_t node = 0; node < placed.size(); node++) {

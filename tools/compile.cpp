@@ -23,7 +23,7 @@ struct Options {
     std::filesystem::path file, output, database;
     std::string machine = "ax01", model;
     std::vector<std::string> sizes, on_host, host_kernels;
-    bool tune = false, one_by_one = false, json = false, quiet = false;
+    bool tune = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = default_tune_options().max_trials;
 };
 
@@ -75,6 +75,7 @@ void compile(const Options &options) {
     const ImportedModel imported = import_model(options.file, {options.model});
     CompileModelOptions how;
     how.name = options.file.stem().string();
+    how.fuse = !options.no_fuse;
     how.one_by_one = options.one_by_one;
     how.placement.on_host = options.on_host;
     how.placement.registered = options.host_kernels;
@@ -120,6 +121,7 @@ int main(int argc, char **argv) {
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated");
     app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated");
+    app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");
     app.add_flag("--json", options.json, "Print a JSON object");
     app.add_flag("--quiet", options.quiet, "Print nothing");

@@ -1,0 +1,175 @@
+#include "model/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "generators/expression.h"
+#include "generators/pointwise_operators.h"
+#include "generators/product_expression.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+namespace {
+
+// Lane operations of the pointwise part of a kernel: with more, the code costs more than the kernel saves.
+constexpr int64_t most_operations = 24;
+// Tensors of a kernel: Halide's JIT, which checks it, takes eight with the result.
+constexpr size_t most_inputs = 7;
+
+Shape shape_of(const Graph &graph, ValueId id) { return constant_sizes(graph.type(id).sizes); }
+
+// A kernel while nodes join it: its expression over inputs t0, t1, ...
+class Chain {
+public:
+    Chain(const Graph &graph, const std::vector<PlacedNode> &placed) : graph_(graph), placed_(placed) {}
+
+    // Begins with a node. False if its kernel is neither a product without factors nor pointwise.
+    bool begin(int32_t node) {
+        const PlacedNode &first = at(node);
+        if (const std::string expression = first.workload->expression(); !expression.empty()) {
+            expression_ = named(parse_expression(expression), first, {}, {});
+        } else if (is_product(first, graph_.nodes[static_cast<size_t>(node)])) {
+            std::vector<ExpressionNode> arguments;
+            for (ValueId id : first.inputs) arguments.push_back(ExpressionNode::input(name_of(id, true)));
+            // A tensor that is given twice is no expression of a product.
+            if (names_.size() < first.inputs.size()) return false;
+            expression_ = ExpressionNode::call(first.op->name(), std::move(arguments));
+        } else {
+            return false;
+        }
+        nodes_ = {node};
+        result_ = graph_.nodes[static_cast<size_t>(node)].outputs[0];
+        return true;
+    }
+
+    // Takes the only user of the result in, if one kernel can be both.
+    bool join(int32_t user) {
+        const Node &node = graph_.nodes[static_cast<size_t>(user)];
+        const PlacedNode &placed = at(user);
+        if (placed.place == PlacedNode::View) {
+            // Operands of pointwise operators broadcast by their dimensions, which a view changes.
+            if (!has_product(expression_)) return false;
+            nodes_.push_back(user);
+            result_ = node.outputs[0];
+            return true;
+        }
+        if (placed.place != PlacedNode::Device || placed.workload->expression().empty() || shape_of(graph_, node.outputs[0]) != shape_of(graph_, result_)) return false;
+        const Chain before = *this;
+        expression_ = named(parse_expression(placed.workload->expression()), placed, result_, expression_);
+        nodes_.push_back(user);
+        result_ = node.outputs[0];
+        if (make()) return true;
+        *this = before;
+        return false;
+    }
+
+    // The kernel of all but trailing views; nothing if it would be a single node.
+    std::optional<Fusion> fusion() {
+        while (!nodes_.empty() && at(nodes_.back()).place == PlacedNode::View) nodes_.pop_back();
+        if (nodes_.size() < 2 || !made_) return {};
+        return Fusion{nodes_, *made_};
+    }
+
+private:
+    const PlacedNode &at(int32_t node) const { return placed_[static_cast<size_t>(node)]; }
+
+    static bool is_product(const PlacedNode &placed, const Node &node) {
+        if (node.find("alpha") != nullptr) return false;
+        const std::string name = placed.op->name();
+        return name == "linear" || name == "mm" || name == "bmm" || name == "matmul";
+    }
+
+    // Of a tensor of the product, or of an operand behind it: those are apart even if they are the same value.
+    std::string name_of(ValueId id, bool of_product) {
+        const auto [entry, is_new] = names_.try_emplace({of_product, id}, fmt::format("t{}", inputs_.size()));
+        if (is_new) inputs_.push_back(id);
+        return entry->second;
+    }
+
+    // A node's expression over the chain's inputs, with `value` in place of `result`.
+    ExpressionNode named(const ExpressionNode &expression, const PlacedNode &placed, ValueId result, const ExpressionNode &value) {
+        std::map<std::string, ExpressionNode> values;
+        const std::vector<std::string> names = expression.inputs();
+        for (size_t i = 0; i < names.size(); i++) values[names[i]] = result && placed.inputs[i] == result ? value : ExpressionNode::input(name_of(placed.inputs[i], false));
+        return expression.with(values);
+    }
+
+    // The kernel of the nodes so far. False if there is none.
+    bool make() {
+        if (inputs_.size() > most_inputs) return false;
+        try {
+            PlacedNode kernel;
+            kernel.place = PlacedNode::Device;
+            kernel.op = &expression_operator(expression_.text());
+            TensorList tensors;
+            std::map<std::string, ValueId> values;
+            for (const auto &[key, name] : names_) values[name] = key.second;
+            // The operator's order is that of its expression.
+            for (const OperatorTensor &tensor : kernel.op->tensors()) {
+                const ValueId id = values.at(tensor.name);
+                tensors.emplace_back(tensor.name, shape_of(graph_, id));
+                kernel.inputs.push_back(id);
+            }
+            kernel.workload = kernel.op->workload_of(tensors, {});
+            if (lane_operations(expression_) > most_operations) return false;
+            made_ = std::move(kernel);
+            return true;
+        } catch (const Error &) {
+            return false;
+        }
+    }
+
+    const Graph &graph_;
+    const std::vector<PlacedNode> &placed_;
+    ExpressionNode expression_;
+    std::map<std::pair<bool, ValueId>, std::string> names_;
+    std::vector<ValueId> inputs_;
+    std::vector<int32_t> nodes_;
+    ValueId result_;
+    std::optional<PlacedNode> made_;
+};
+
+}  // namespace
+
+std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed) {
+    const auto uses = graph.uses();
+    std::vector<bool> taken(graph.nodes.size(), false);
+    std::vector<Fusion> fusions;
+    // Products first: what is behind one is worth more there than in a chain of its own.
+    for (const bool products : {true, false}) {
+        for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
+            const PlacedNode &first = placed[static_cast<size_t>(node)];
+            if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device || first.workload->expression().empty() != products) continue;
+            Chain chain(graph, placed);
+            if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1 || !chain.begin(node)) continue;
+            for (int32_t last = node;;) {
+                const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
+                const auto &users = uses[static_cast<size_t>(result.index)];
+                if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
+                last = users[0];
+            }
+            std::optional<Fusion> fusion = chain.fusion();
+            if (!fusion) continue;
+            for (int32_t member : fusion->nodes) taken[static_cast<size_t>(member)] = true;
+            fusions.push_back(std::move(*fusion));
+        }
+    }
+    return fusions;
+}
+
+void apply(const Fusion &fusion, std::vector<PlacedNode> &placed) {
+    for (int32_t node : fusion.nodes) {
+        PlacedNode &member = placed[static_cast<size_t>(node)];
+        member.fused = member.place == PlacedNode::Device;
+        member.place = PlacedNode::Dropped;
+    }
+    PlacedNode &last = placed[static_cast<size_t>(fusion.nodes.back())];
+    last = fusion.kernel;
+    last.fused = true;
+}
+
+}  // namespace atalla
