@@ -65,6 +65,8 @@ const std::vector<OperatorDecision> &operator_decisions() {
         {"cos", Host, "of the angles of rotary embeddings, which depend on positions alone and are as large as one head: a table of the host in float32, "
                       "more exact than bf16 angles allow"},
         {"sin", Host, "as cos"},
+        {"index_copy", Host, "one row of a cache at a position that is an integer, which the machine has no vectors of"},
+        {"where.Scalar", Host, "a boolean mask as numbers that are added to scores: masks are integers and as small as the scores of one head"},
         {"_assert_tensor_metadata", Dropped, assertion},
         {"_assert_scalar", Dropped, assertion},
         {"_assert_async.msg", Dropped, assertion},

@@ -47,8 +47,9 @@ struct Parts {
 
 Parts take_apart(ExpressionNode expression) {
     Parts parts;
+    const std::string text = expression.text();
     for_each_product(expression, [&](ExpressionNode &node) {
-        if (parts.product != nullptr && node.text() != parts.call.text()) throw Error(fmt::format("{} has two products; one kernel computes one", expression.text()));
+        if (parts.product != nullptr && node.text() != parts.call.text()) throw Error(fmt::format("{} has two products; one kernel computes one", text));
         parts.product = find_product(node.name);
         parts.call = node;
         node = ExpressionNode::input(product_name);

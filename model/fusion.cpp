@@ -25,14 +25,14 @@ Shape shape_of(const Graph &graph, ValueId id) { return constant_sizes(graph.typ
 // A kernel while nodes join it: its expression over inputs t0, t1, ...
 class Chain {
 public:
-    Chain(const Graph &graph, const std::vector<PlacedNode> &placed) : graph_(graph), placed_(placed) {}
+    Chain(const Graph &graph, const std::vector<PlacedNode> &placed) : graph_(&graph), placed_(&placed) {}
 
     // Begins with a node. False if its kernel is neither a product without factors nor pointwise.
     bool begin(int32_t node) {
         const PlacedNode &first = at(node);
         if (const std::string expression = first.workload->expression(); !expression.empty()) {
             expression_ = named(parse_expression(expression), first, {}, {});
-        } else if (is_product(first, graph_.nodes[static_cast<size_t>(node)])) {
+        } else if (is_product(first, graph_->nodes[static_cast<size_t>(node)])) {
             std::vector<ExpressionNode> arguments;
             for (ValueId id : first.inputs) arguments.push_back(ExpressionNode::input(name_of(id, true)));
             // A tensor that is given twice is no expression of a product.
@@ -42,13 +42,13 @@ public:
             return false;
         }
         nodes_ = {node};
-        result_ = graph_.nodes[static_cast<size_t>(node)].outputs[0];
+        result_ = graph_->nodes[static_cast<size_t>(node)].outputs[0];
         return true;
     }
 
     // Takes the only user of the result in, if one kernel can be both.
     bool join(int32_t user) {
-        const Node &node = graph_.nodes[static_cast<size_t>(user)];
+        const Node &node = graph_->nodes[static_cast<size_t>(user)];
         const PlacedNode &placed = at(user);
         if (placed.place == PlacedNode::View) {
             // Operands of pointwise operators broadcast by their dimensions, which a view changes.
@@ -57,7 +57,7 @@ public:
             result_ = node.outputs[0];
             return true;
         }
-        if (placed.place != PlacedNode::Device || placed.workload->expression().empty() || shape_of(graph_, node.outputs[0]) != shape_of(graph_, result_)) return false;
+        if (placed.place != PlacedNode::Device || placed.workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_)) return false;
         const Chain before = *this;
         expression_ = named(parse_expression(placed.workload->expression()), placed, result_, expression_);
         nodes_.push_back(user);
@@ -75,7 +75,7 @@ public:
     }
 
 private:
-    const PlacedNode &at(int32_t node) const { return placed_[static_cast<size_t>(node)]; }
+    const PlacedNode &at(int32_t node) const { return (*placed_)[static_cast<size_t>(node)]; }
 
     static bool is_product(const PlacedNode &placed, const Node &node) {
         if (node.find("alpha") != nullptr) return false;
@@ -111,7 +111,7 @@ private:
             // The operator's order is that of its expression.
             for (const OperatorTensor &tensor : kernel.op->tensors()) {
                 const ValueId id = values.at(tensor.name);
-                tensors.emplace_back(tensor.name, shape_of(graph_, id));
+                tensors.emplace_back(tensor.name, shape_of(*graph_, id));
                 kernel.inputs.push_back(id);
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
@@ -123,8 +123,8 @@ private:
         }
     }
 
-    const Graph &graph_;
-    const std::vector<PlacedNode> &placed_;
+    const Graph *graph_;
+    const std::vector<PlacedNode> *placed_;
     ExpressionNode expression_;
     std::map<std::pair<bool, ValueId>, std::string> names_;
     std::vector<ValueId> inputs_;

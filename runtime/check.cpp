@@ -1,9 +1,13 @@
 #include "runtime/check.h"
 
+#include <set>
+#include <string>
+
 #include <fmt/format.h>
 
 #include "graph_import/dtype.h"
 #include "isa/error.h"
+#include "isa/machine_parameters.h"
 #include "isa/program.h"
 #include "runtime/model.h"
 
@@ -185,7 +189,17 @@ Machine machine_of(const loadable::Model &model) {
     Machine machine;
     machine.name = model.machine()->str();
     machine.model = model.functional() ? MachineModel::Functional : MachineModel::Hardware;
-    for (const auto *parameter : *model.parameters()) set_parameter(machine, parameter->key()->str(), parameter->value());
+    std::set<std::string> given;
+    for (const auto *parameter : *model.parameters()) {
+        const std::string key = parameter->key()->str();
+        if (find_parameter(key) == nullptr)
+            throw Error(fmt::format("the loadable is for a machine with the parameter '{}', which this runtime does not know; use the runtime that belongs to its compiler, or compile the model again", key));
+        given.insert(key);
+        set_parameter(machine, key, parameter->value());
+    }
+    for (const ParameterEntry &entry : parameter_table())
+        if (!given.contains(std::string(entry.key)))
+            throw Error(fmt::format("the loadable says nothing of the machine parameter '{}', which came after it; compile the model again", entry.key));
     check_machine(machine);
     if (machine.fingerprint() != model.machine_fingerprint()->str())
         throw Error(fmt::format("the loadable is for a machine '{}' with fingerprint {}, but its values have {}; compile the model again", machine.name, model.machine_fingerprint()->str(), machine.fingerprint()));

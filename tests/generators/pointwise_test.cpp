@@ -7,6 +7,7 @@
 #include "generators/numerics.h"
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "schedules/random.h"
 
 namespace atalla {
 namespace {
@@ -70,6 +71,38 @@ TEST(Expression, IsOneKernelWhoseTextIsReadBack) {
     const auto workload = op.workload({{"shape", "8x40,40"}});
     EXPECT_EQ(workload->inputs().size(), 2u);
     EXPECT_EQ(find_operator(op.name()).parse(workload->text())->text(), workload->text());
+}
+
+TEST(ProductExpression, IsVerifiedAtSomePoints) {
+    struct Case {
+        const char *op, *shape;
+    };
+    for (const Case &c : {Case{"relu(add(linear(x, w, b), r))", "33x40,50x40,50,33x50"}, Case{"tanh(add(bmm(x, y), z))", "3x20x40,3x40x70,70"},
+                          Case{"mul(silu(linear(x, w)), z)", "1x64,96x64,96"}, Case{"hardtanh(mm(x, y), max_val=6, min_val=0)", "40x33,33x20"}})
+        for (const char *name : {"ax01", "fsim"}) {
+            const Machine machine = find_machine(name);
+            const Operator &op = find_operator(c.op);
+            const std::shared_ptr<const Workload> workload = op.workload({{"shape", c.shape}});
+            EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+            const Evaluator evaluator(workload, machine);
+            Random random(3);
+            int verified = 0;
+            for (const Point &point : sample_distinct(workload->space(machine), 6, random)) {
+                if (evaluator.evaluate(point).status != Evaluation::Ok) continue;
+                EXPECT_EQ(evaluator.verify(point), "") << c.op << " " << point.assignments();
+                EXPECT_GE(evaluator.evaluate(point).cycles, workload->bound(machine).cycles) << c.op;
+                if (++verified == 2) break;
+            }
+            EXPECT_GT(verified, 0) << c.op << " on " << name;
+        }
+}
+
+TEST(ProductExpression, RefusesByName) {
+    EXPECT_EQ(error_of([] { find_operator("add(mm(x, y), mm(x, z))"); }), "add(mm(x, y), mm(x, z)) has two products; one kernel computes one");
+    EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
+    EXPECT_EQ(error_of([] { find_operator("relu(mm(x))"); }), "mm takes 2 tensors, not 1");
+    EXPECT_THAT(error_of([] { find_operator("add(mm(x, y), x)"); }), HasSubstr("give it a second name"));
+    EXPECT_THAT(refusal("add(mm(x, y), z)", {{"shape", "4x8,8x6,4x1"}}), HasSubstr("z of 4x1 is neither of the product's shape nor one row of it"));
 }
 
 TEST(Pointwise, RefusesWithPyTorchsRule) {

@@ -78,6 +78,29 @@ TEST(Passes, ReduceStrength) {
     EXPECT_THAT(targets(passed("scenarios", "reverse_sub_core")), testing::ElementsAre("aten::sub.Tensor"));
 }
 
+TEST(Passes, PoolingPaddingAndSplitsAreSimple) {
+    EXPECT_EQ(count(passed("models", "gpt2"), "aten::split.Tensor"), 0);
+    EXPECT_EQ(count(passed("models", "gpt2"), "aten::tanh"), 0);
+    EXPECT_GT(count(passed("models", "gpt2"), "aten::gelu"), 0);
+    PassOptions options;
+    options.skipped = {"idioms", "parts"};
+    EXPECT_GT(count(passed("models", "gpt2", options), "aten::split.Tensor"), 0);
+    EXPECT_GT(count(passed("models", "gpt2", options), "aten::tanh"), 0);
+}
+
+TEST(Passes, BooleanMasksBecomeNumbers) {
+    const Fixtures fixtures("models");
+    for (const char *name : {"bert", "gpt2"}) {
+        Graph graph = fixtures.import(fixtures.find(name)).graph;
+        run_passes(graph);
+        for (const Node &node : graph.nodes) {
+            if (node.target != "aten::scaled_dot_product_attention") continue;
+            const ValueId mask = node.optional_tensor("attn_mask");
+            EXPECT_TRUE(!mask || graph.type(mask).dtype != DType::Bool) << name;
+        }
+    }
+}
+
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
     const Graph graph = passed("models", "bert_dynamic");
     for (const Node &node : graph.nodes) {

@@ -138,6 +138,40 @@ TEST(CompileModelHost, TakesWhatItIsAskedTo) {
                                                                                            testing::Field(&loadable::FindingT::reason, "asked to run on the host")))));
 }
 
+// relu(linear(x)) + x, with the sum's operands in either order, and a chain of pointwise calls behind a host's call.
+Graph residual(bool sum_first) {
+    Graph graph = chain(1, 64, -1);
+    const ValueId x = graph.inputs[0].value, product = graph.nodes[0].outputs[0];
+    const ValueId bounded = add_node(graph, "aten::relu", {{"self", product}}, {4, 64});
+    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", sum_first ? x : bounded}, {"other", sum_first ? bounded : x}, {"alpha", SymInt(1)}}, {4, 64});
+    const ValueId far = add_node(graph, "aten::sin", {{"self", sum}}, {4, 64});
+    const ValueId square = add_node(graph, "aten::mul.Tensor", {{"self", far}, {"other", far}}, {4, 64});
+    graph.outputs[0].value = add_node(graph, "aten::neg", {{"self", square}}, {4, 64});
+    return graph;
+}
+
+TEST(CompileModelFusion, GivesTheBitsOfItsOperators) {
+    const HostTensor x = random_tensor({4, 64}, 9, 1);
+    for (const bool sum_first : {false, true})
+        for (const char *machine : {"ax01", "fsim"}) {
+            CompileModelOptions options;
+            options.placement.on_host = {"aten::sin"};
+            const CompiledModel fused = compile_model(residual(sum_first), find_machine(machine), options);
+            options.fuse = false;
+            options.one_by_one = true;
+            const CompiledModel apart = compile_model(residual(sum_first), find_machine(machine), options);
+            ContextCounters of_fused, of_apart;
+            EXPECT_EQ(bf16_elements(run(fused, x, &of_fused)), bf16_elements(run(apart, x, &of_apart))) << machine;
+            EXPECT_EQ(of_fused.device_calls, 2u);
+            EXPECT_EQ(of_apart.device_calls, 5u);
+            const auto &calls = fused.tables.specializations[0]->code->calls;
+            ASSERT_EQ(calls.size(), 2u);
+            EXPECT_THAT(fused.kernels.at(0).routine.name, testing::HasSubstr(sum_first ? "add(t3, relu(linear(t0, t1, t2)))" : "add(relu(linear(t0, t1, t2)), t3)"));
+            EXPECT_THAT(fused.kernels.at(1).routine.name, testing::HasSubstr("neg(mul(t0, t0))"));
+            if (std::string(machine) == "ax01") EXPECT_LT(of_fused.last.cycles, of_apart.last.cycles);
+        }
+}
+
 TEST(CompileModelErrors, NameEveryUnknownOperator) {
     Graph graph = chain(1, 32, -1);
     const ValueId a = add_node(graph, "mylib::twist", {{"self", graph.nodes[0].outputs[0]}}, {4, 32});

@@ -29,9 +29,12 @@ winners (and the draft's best where there is none), and run on the simulator of 
   output, and beside it that of PyTorch's own bf16 run.
 * *accelerator*, *host*: calls of operators; *segments*: entries of the one program between which the host works.
 * *of bounds*: the sum of the lower bounds of the kernels' calls, as a share of the cycles.
+* *DRAM*: what the transfers moved, in MB, and how often the bytes of inputs, outputs and weights, each once, go into it.
+* *apart*: cycles of the same model with a kernel for every operator, each run from its own start to its end, and how many fewer the
+  fused program takes; *same bits*: whether the fused program gives, bit for bit, what its kernels give one by one.
 
-| model | seeds | cosine | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM MB |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| model | seeds | cosine | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -53,22 +56,37 @@ def in_bf16(model):
         return leaves(model.module.bfloat16()(*args, **kwargs))
 
 
+def least_bytes(report):
+    """Of the device: weights and what crosses to and from the host, in bf16."""
+    one = report["specializations"][0]
+    return one["memory_bytes"] - one["arena_bytes"]
+
+
 def row(name, seeds, machine):
     cosine, error, torch_error = 1.0, 0.0, 0.0
     for seed in range(seeds):
         model = zoo.make(name, seed)
         expected = [leaf.float() for leaf in model.run()]
-        compiled = atalla.compile(model.export(), machine=machine)
-        found = compare(leaves(compiled(*model.args, **model.kwargs)), expected)
+        exported = model.export()
+        compiled = atalla.compile(exported, machine=machine)
+        results = leaves(compiled(*model.args, **model.kwargs))
+        found = compare(results, expected)
         cosine, error = min(cosine, found[0]), max(error, found[1])
         torch_error = max(torch_error, compare(in_bf16(model), expected)[1])
+        if seed == 0:
+            one_by_one, apart = (atalla.compile(exported, machine=machine, one_by_one=True, fuse=fuse) for fuse in (True, False))
+            alone = leaves(one_by_one(*model.args, **model.kwargs))
+            same = all(torch.equal(a, b) for a, b in zip(results, alone))
+            apart(*model.args, **model.kwargs)
+            apart_cycles = apart.profile()["cycles"]
     profile, report = compiled.profile(), compiled.report()
     calls = {side: sum(o["calls"] for o in report["operators"] if o["on"] == side) for side in ("accelerator", "host")}
     bound = sum(call["bound_cycles"] for call in report["specializations"][0].get("calls", []))
     share = f"{100 * bound / profile['cycles']:.0f} %" if profile["cycles"] else ""
-    dram = profile["counters"].get("dram_beats", 0) * 32 / 1e6
+    dram = profile["counters"].get("dram_beats", 0) * 32
+    fewer = f"{apart_cycles:,}, {100 * (1 - profile['cycles'] / apart_cycles):.1f} %" if apart_cycles else ""
     return (f"| {name} | {seeds} | {cosine:.6f} | {error:.4f} | {torch_error:.4f} | {calls['accelerator']} | {calls['host']} | "
-            f"{profile['device_calls']} | {profile['packets']:,} | {profile['cycles']:,} | {share} | {dram:.1f} |")
+            f"{profile['device_calls']} | {profile['packets']:,} | {profile['cycles']:,} | {share} | {dram / 1e6:.1f}, {dram / least_bytes(report):.1f} | {fewer} | {'yes' if same else 'NO'} |")
 
 
 def main():

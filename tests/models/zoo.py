@@ -69,26 +69,29 @@ def alexnet():
     return Model(AlexNetModule().eval(), (torch.randn(1, 3, 224, 224),))
 
 
-def lively(module):
-    """Convolutions that keep the size of what they get, and statistics that differ: as they are made, deep ones give almost nothing."""
+def lively(module, size):
+    """Convolutions that keep the size of what they get, and the statistics of a batch of images, as training leaves them: as they are
+    made, deep networks give almost nothing."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight)
         if isinstance(part, nn.BatchNorm2d):
-            part.running_mean.normal_(0, 0.1)
-            part.running_var.uniform_(0.8, 1.2)
-    return module
+            part.momentum = 1.0
+    with torch.no_grad():
+        module.train()(pixel_values=torch.randn(8, 3, size, size))
+    return module.eval()
 
 
 def resnet18(size=64):
     from transformers import ResNetConfig, ResNetModel
     config = ResNetConfig(layer_type="basic", embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])
-    return Model(lively(ResNetModel(config)).eval(), (), {"pixel_values": torch.randn(1, 3, size, size)})
+    return Model(lively(ResNetModel(config), size), (), {"pixel_values": torch.randn(1, 3, size, size)})
 
 
 def mobilenetv2():
     from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
-    return Model(lively(MobileNetV2ForImageClassification(MobileNetV2Config(image_size=96))).eval(), (), {"pixel_values": torch.randn(1, 3, 96, 96)})
+    config = MobileNetV2Config(image_size=96, num_labels=1000)
+    return Model(lively(MobileNetV2ForImageClassification(config), 96), (), {"pixel_values": torch.randn(1, 3, 96, 96)})
 
 
 class ViTMicroModule(nn.Module):
