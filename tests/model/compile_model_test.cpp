@@ -168,7 +168,9 @@ TEST(CompileModelFusion, GivesTheBitsOfItsOperators) {
             ASSERT_EQ(calls.size(), 2u);
             EXPECT_THAT(fused.kernels.at(0).routine.name, testing::HasSubstr(sum_first ? "add(t3, relu(linear(t0, t1, t2)))" : "add(relu(linear(t0, t1, t2)), t3)"));
             EXPECT_THAT(fused.kernels.at(1).routine.name, testing::HasSubstr("neg(mul(t0, t0))"));
-            if (std::string(machine) == "ax01") EXPECT_LT(of_fused.last.cycles, of_apart.last.cycles);
+            if (std::string(machine) == "ax01") {
+                EXPECT_LT(of_fused.last.cycles, of_apart.last.cycles);
+            }
         }
 }
 
