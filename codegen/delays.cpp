@@ -25,30 +25,32 @@ int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, 
         for (const Op &op : packet) {
             const Unit unit = info(op.opcode).unit;
             if (lane(unit)) free_at[static_cast<int>(unit)] = cycle + static_cast<int>(machine_.vec.ii);
-            if (op.opcode == Opcode::rcp_bf && op.dst == delay_) delayed = cycle + delay_cycles();
+            if (op.dst == delay_ && delay_.defined()) delayed = cycle + result_latency(machine_, op.opcode);
         }
     }
     return cycle;
 }
 
-int Delays::delay_cycles() const { return result_latency(machine_, Opcode::rcp_bf); }
-
-// Packets that take at least so many cycles: a few cycles as packets that do nothing of use, more as reciprocals whose
-// results are waited for.
+// Packets that take at least so many cycles: reciprocals or products whose results are waited for, and a few packets that do
+// nothing of use.
 std::vector<OpGroup> Delays::delay_packets(int cycles) {
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
-    Op start, read;
-    start.opcode = Opcode::rcp_bf;
-    start.dst = delay_;
-    start.src = {kernel_.constant(0x3F800000)};
+    Op read = {};
     read.opcode = Opcode::or_s;
     read.dst = zero_scalar;
-    constexpr int most_fillers = 6;
+    constexpr int most_fillers = 2;
     std::vector<OpGroup> packets;
-    for (; cycles > most_fillers; cycles -= delay_cycles() + 1) {
+    while (cycles > most_fillers) {
+        // The one that makes the longer wait, if that is not too long.
+        Op start;
+        start.opcode = cycles > result_latency(machine_, Opcode::mul_s) + most_fillers ? Opcode::rcp_bf : Opcode::mul_s;
+        start.dst = delay_;
+        start.src = {kernel_.constant(0x3F800000)};
+        if (start.opcode == Opcode::mul_s) start.src = {zero_scalar, zero_scalar};
         read.src = {delay_, zero_scalar};
         packets.push_back({start});
         packets.push_back({read});
+        cycles -= result_latency(machine_, start.opcode) + 1;
     }
     read.src = {zero_scalar, zero_scalar};
     for (; cycles > 0; cycles--) packets.push_back({read});

@@ -26,7 +26,6 @@ public:
 
 private:
     int least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const;
-    int delay_cycles() const;
     void insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_of, int at, int missing);
     std::vector<OpGroup> delay_packets(int cycles);
 

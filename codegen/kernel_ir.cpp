@@ -41,7 +41,10 @@ Reg Kernel::new_register(RegisterClass cls, std::string name) {
 }
 
 Reg Kernel::constant(int32_t value, int copy) {
-    if (value == 0) return zero_scalar;
+    return value == 0 ? zero_scalar : constant_register(value, copy);
+}
+
+Reg Kernel::constant_register(int32_t value, int copy) {
     auto [it, inserted] = constants_.try_emplace({value, copy});
     if (inserted) {
         it->second = scalar(fmt::format("c{}", value));

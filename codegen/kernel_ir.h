@@ -219,6 +219,8 @@ struct Kernel {
     // The register that holds an integer constant (shared; 0 is the hard-wired one). Copies of one constant are for reading it
     // in another register bank.
     Reg constant(int32_t value, int copy = 0);
+    // The same, and never the hard-wired one, which a transfer cannot keep busy.
+    Reg constant_register(int32_t value, int copy);
     // Makes this kernel a routine.
     void make_routine();
     RegisterClass cls(Reg r) const { return registers[r.id].cls; }

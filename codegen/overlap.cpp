@@ -1,6 +1,8 @@
 // Transfers ahead of and behind the computation. The hardware orders a transfer and the code that uses its data only through
 // the base register that it keeps busy; everything here is about which register is waited for where.
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -56,11 +58,20 @@ private:
 
     // ---- the tree
 
-    // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten.
-    Body rewrite(Body body, int loop, Body &before, Body &after) {
+    // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten. `leaving`:
+    // the body is a whole iteration of a loop, and takes the transfers of results that the next one waits for, not this.
+    Body rewrite(Body body, int loop, Body &before, Body &after, std::vector<Channel> *leaving = nullptr) {
         Body out;
         std::vector<Channel> started;   // transfers that nothing has waited for yet
-        for (Node &node : body) {
+        std::vector<size_t> begins;     // of the nodes in `out`
+        std::vector<Body> waits(body.size());
+        std::vector<std::optional<size_t>> first_uses(body.size());
+        for (size_t at = 0; leaving != nullptr && ahead_ && at < body.size(); at++) first_uses[at] = first_use_in_next(body, at);
+        size_t loads_begin = 0, loads_end = std::numeric_limits<size_t>::max();
+        for (size_t at = 0; at < body.size(); at++) {
+            Node &node = body[at];
+            begins.push_back(out.size());
+            const std::optional<size_t> first_use = first_uses[at];
             wait_before(node, started, out);
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
@@ -75,8 +86,20 @@ private:
                     const std::vector<Channel> channels = code_.pass_through(copy, out);
                     if (!copy.load) passed_.insert(passed_.end(), channels.begin(), channels.end());
                 } else {
-                    const std::vector<Channel> channels = code_.in_place(copy, out);
-                    started.insert(started.end(), channels.begin(), channels.end());
+                    Body start;
+                    const std::vector<Channel> channels = code_.in_place(copy, start);
+                    // Loads that follow each other start together.
+                    const bool follows = ahead_ && copy.load && at > 0 && loads_end == out.size();
+                    if (!follows) loads_begin = out.size();
+                    for (Node &n : start) out.push_back(std::move(n));
+                    if (follows) fuse_starts(out, loads_begin);
+                    if (copy.load) loads_end = out.size();
+                    if (first_use) {
+                        code_.wait(channels, waits[*first_use]);
+                        leaving->insert(leaving->end(), channels.begin(), channels.end());
+                    } else {
+                        started.insert(started.end(), channels.begin(), channels.end());
+                    }
                 }
             } else if (node.loop) {
                 Body outer_before, outer_after;
@@ -94,7 +117,21 @@ private:
             }
         }
         code_.wait(started, out);
+        for (size_t at = begins.size(); at-- > 0;)
+            out.insert(out.begin() + static_cast<std::ptrdiff_t>(begins[at]), std::make_move_iterator(waits[at].begin()), std::make_move_iterator(waits[at].end()));
         return out;
+    }
+
+    // Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
+    static std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
+        if (!body[at].copy || body[at].copy->load) return std::nullopt;
+        const Copy &copy = *body[at].copy;
+        const auto conflicts = [&](const Node &node) { return touches(node, copy.allocation) || (&node != &body[at] && copies(node, copy.tensor, true)); };
+        for (size_t later = at + 1; later < body.size(); later++)
+            if (conflicts(body[later])) return std::nullopt;
+        for (size_t first = 0; first < at; first++)
+            if (conflicts(body[first])) return first;
+        return std::nullopt;
     }
 
     // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
@@ -123,6 +160,11 @@ private:
     static constexpr size_t most_side_operations = 40;
 
     // First transfers of several streams with as many groups go in one loop: what is needed first comes first.
+    static void fuse_starts(Body &body, size_t from) {
+        Body starts(std::make_move_iterator(body.begin() + static_cast<std::ptrdiff_t>(from)), std::make_move_iterator(body.end()));
+        body.resize(from);
+        for (Node &node : fuse_starts(std::move(starts))) body.push_back(std::move(node));
+    }
     static Body fuse_starts(Body body) {
         Body straight, loops;
         for (Node &node : body) {
@@ -189,7 +231,13 @@ private:
             rest.push_back(std::move(node));
         }
         if (loads.empty() && stores.empty() && residents.empty()) {
-            loop.body = rewrite(std::move(rest), loop.id, before, after);
+            std::vector<Channel> leaving;
+            loop.body = rewrite(std::move(rest), loop.id, before, after, &leaving);
+            // None has started when the first iteration waits.
+            for (const Channel &c : leaving)
+                for (Reg r : c.pad)
+                    if (!kernel_.registers[r.id].constant) before.push_back(value_op(r, {0, {}}));
+            code_.wait(leaving, after);
             chain_.pop_back();
             return;
         }

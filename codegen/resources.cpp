@@ -50,12 +50,12 @@ int ResourceTable::written_bank(const Op &op) const {
 int ResourceTable::busy_cycles(const Op &op) const {
     if (!machine_.timed()) return 1;
     switch (info(op.opcode).unit) {
-    case Unit::Ex2: return result_latency(machine_, op.opcode) - 1;
-    case Unit::Ex3: return static_cast<int>(machine_.ex3.ii);
-    case Unit::Ex4: return static_cast<int>(machine_.ex4.ii);
-    case Unit::Ex5: return static_cast<int>(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
-    case Unit::Alu: case Unit::Mul: case Unit::Exp: return static_cast<int>(machine_.vec.ii);
-    case Unit::Reduce: return static_cast<int>(machine_.vec.reduce_ii);
+    case Unit::Ex2: return packets(result_latency(machine_, op.opcode) - 1);
+    case Unit::Ex3: return packets(machine_.ex3.ii);
+    case Unit::Ex4: return packets(machine_.ex4.ii);
+    case Unit::Ex5: return packets(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
+    case Unit::Alu: case Unit::Mul: case Unit::Exp: return packets(machine_.vec.ii);
+    case Unit::Reduce: return packets(machine_.vec.reduce_ii);
     default: return 1;
     }
 }
@@ -67,7 +67,7 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
     for (int c = cycle + 1; c < cycle + busy; c++)
         if (const Row *later = row(c); later != nullptr && (later->issued[unit] || later->busy[unit])) return false;
     if (const int bank = written_bank(op); bank >= 0)
-        if (const Row *back = row(cycle + result_latency(machine_, op.opcode)); back != nullptr && back->vector_writes[bank] >= machine_.wb.writes_per_bank)
+        if (const Row *back = row(cycle + packets(result_latency(machine_, op.opcode))); back != nullptr && back->vector_writes[bank] >= machine_.wb.writes_per_bank)
             return false;
     const Row *now = row(cycle);
     if (now == nullptr) return true;
@@ -90,9 +90,11 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
     case Unit::Vlsu: {
         if (now->vlsu[op.pad]) return false;
         if (!machine_.timed()) break;
-        // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever.
+        // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
+        // there can be overtaken. Where packets take longer the queue may grow a little while the code is in the cache.
         const auto &started = op.opcode == Opcode::vreg_ld ? &Row::read_started : &Row::write_started;
-        const int ii = static_cast<int>(op.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
+        const auto period = static_cast<int>(op.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
+        const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
         for (int c = cycle - ii + 1; c < cycle + ii; c++) {
             if (c < 0 && interval_ == 0) continue;
             const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
@@ -126,9 +128,9 @@ void ResourceTable::change(const Op &op, int cycle, int sign) {
     const int unit = unit_index(kind), busy = busy_cycles(op);
     const bool on = sign > 0;
     const Ports ports = ports_of(kernel_, op);
-    at(cycle + std::max(busy, result_latency(machine_, op.opcode)));   // grow first: references stay valid
+    at(cycle + std::max(busy, packets(result_latency(machine_, op.opcode))));   // grow first: references stay valid
     if (const int bank = written_bank(op); bank >= 0) {
-        uint8_t &writes = at(cycle + result_latency(machine_, op.opcode)).vector_writes[bank];
+        uint8_t &writes = at(cycle + packets(result_latency(machine_, op.opcode))).vector_writes[bank];
         writes = static_cast<uint8_t>(writes + sign);
     }
     Row &now = at(cycle);

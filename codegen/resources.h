@@ -11,7 +11,9 @@ namespace atalla::codegen {
 // Reservations by cycle; with an initiation interval, cycle c and c + interval are the same.
 class ResourceTable {
 public:
-    ResourceTable(const Kernel &kernel, int interval) : kernel_(kernel), machine_(*kernel.machine), interval_(interval) {
+    // Rows can stand for packets that take several cycles each.
+    ResourceTable(const Kernel &kernel, int interval, int packet_cycles = 1)
+        : kernel_(kernel), machine_(*kernel.machine), interval_(interval), packet_cycles_(packet_cycles) {
         if (interval > 0) rows_.resize(interval);
         phase_.fill(-1);
     }
@@ -43,7 +45,9 @@ private:
 
     const Kernel &kernel_;
     const Machine &machine_;
-    int interval_;
+    int packets(int64_t cycles) const { return static_cast<int>((cycles + packet_cycles_ - 1) / packet_cycles_); }
+
+    int interval_, packet_cycles_;
     std::vector<Row> rows_;
     // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
     std::array<int, 16> phase_;

@@ -174,13 +174,18 @@ void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
 }
 
 void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool late) const {
-    for (const Channel &c : channels)
-        for (size_t i = 0; i < c.pad.size(); i += 2) {
-            Op op = binary(Opcode::or_s, zero_scalar, c.pad[i], i + 1 < c.pad.size() ? c.pad[i + 1] : zero_scalar);
+    for (const Channel &c : channels) {
+        // A pad has one transfer at a time: the last of a group ends after the others of its pad.
+        std::map<int, Reg> last;
+        for (size_t i = 0; i < c.pad.size(); i++) last[c.run.group[i].pad] = c.pad[i];
+        for (auto it = last.begin(); it != last.end();) {
+            const Reg first = (it++)->second, second = it != last.end() ? (it++)->second : zero_scalar;
+            Op op = binary(Opcode::or_s, zero_scalar, first, second);
             op.orders = c.copy->allocation;
             op.ahead = late;
             out.push_back(op);
         }
+    }
 }
 
 Op TransferCode::fence(int allocation) const {
@@ -206,17 +211,13 @@ void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
 }
 
 std::vector<Channel> TransferCode::in_place(const Copy &copy, Body &out) {
-    std::vector<Channel> channels;
     if (!copy.load) out.push_back(fence(copy.allocation));
-    for (const Run &run : split_runs(copy.tiles)) {
-        channels.push_back(channel(copy, run));
-        aim(channels.back(), false, Reg{}, Reg{}, {}, out);
-        start_all(channels.back(), false, out);
-    }
-    return channels;
+    return start(copy, false, out);
 }
 
-std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) {
+std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) { return start(copy, true, out); }
+
+std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out) {
     constexpr size_t most_in_line = 16;
     std::vector<Channel> channels;
     const bool still = copy.pad_row.terms.empty() && copy.tiles.size() <= most_in_line;
@@ -226,7 +227,7 @@ std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) {
         Channel &c = channels.back();
         if (!still) {
             aim(c, false, Reg{}, Reg{}, {}, out);
-            start_all(c, true, out);
+            start_all(c, ahead, out);
             continue;
         }
         // Nothing writes the base registers, which are busy until a transfer ends.
@@ -234,10 +235,11 @@ std::vector<Channel> TransferCode::pass_through(const Copy &copy, Body &out) {
         out.push_back(value_op(first, mem_bytes(copy, 0), {kernel_.tensors[copy.tensor].base}));
         for (size_t i = 0; i < run.group.size(); i++) {
             const Tile &tile = run.group[i];
-            c.pad[i] = kernel_.constant(static_cast<int32_t>(pad_bytes(copy, tile).constant), base_registers + tile.pad);
-            out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
+            c.pad[i] = kernel_.constant_register(static_cast<int32_t>(pad_bytes(copy, tile).constant), base_registers + tile.pad);
+            if (tile.mem == 0) c.mem[i] = first;
+            else out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
         }
-        start_group(c, true, out);
+        start_group(c, ahead, out);
     }
     return channels;
 }

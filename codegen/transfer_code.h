@@ -63,6 +63,7 @@ private:
     LinearForm pad_bytes(const Copy &copy, const Tile &tile) const;
     LinearForm mem_bytes(const Copy &copy, int64_t offset) const;
     int32_t control_word(const Tile &tile) const;
+    std::vector<Channel> start(const Copy &copy, bool ahead, Body &out);
     Op transfer(const Channel &c, size_t i, bool ahead) const;
 
     Kernel &kernel_;

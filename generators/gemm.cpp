@@ -72,6 +72,11 @@ public:
 private:
     // Rows of A and of the result pass through the pads in parts of a block.
     bool in_passes() const { return pass_ < rows_; }
+    // Sums in the pads start with the first k tile and become results with the last. (Those in registers start so by
+    // themselves, since their values are known.)
+    bool ends_apart() const { return whole_ && point_["sums_in_registers"] == 0 && point_.contains("k_ends_apart") && point_["k_ends_apart"] != 0; }
+    bool has_sums() const { return !ends_apart() || k_tiles_ > 1; }
+    bool has_updates() const { return !ends_apart() || k_tiles_ > 2; }
     std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const {
         for (size_t d = 0; d < batch_.size(); d++)
             if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
@@ -124,15 +129,34 @@ private:
         define(P, args({n, m, kb}), 0.0f);
         P(args({n, m, kb})) += f32(As(ordered(q, m, kb, false))) * f32(W(args({q, n, kb})));
         // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
-        define(C, args({n, m}), bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f));
-        C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
+        const Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        if (!ends_apart()) {
+            C(args({n, m})) = start;
+            C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
+            sums_ = C(args({n, m}));
+            return;
+        }
+        // -0 + x is x. (It must not be written: Halide takes -0 and the 0 of a ReLU for equal and keeps one of them.)
+        sums_ = one_tile(W0, P0, 0);
+        if (machine_.sa.psum_in && machine_.timed()) sums_ = strict_float(start + sums_);
+        if (k_tiles_ == 1) return;
+        define(C, args({n, m}), sums_);
+        if (k_tiles_ > 2) C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
+        sums_ = strict_float(C(args({n, m})) + one_tile(W1, P1, k_tiles_ - 1));
+    }
+    // The product with one k tile, whose weights and product have Funcs of their own.
+    Expr one_tile(Func weights, Func product, int tile) {
+        define(weights, args({k, w}), Bs(ordered(k, w, tile, row_major_)));
+        define(product, args({n, m}), 0.0f);
+        product(args({n, m})) += f32(As(ordered(q, m, tile, false))) * f32(weights(args({q, n})));
+        return bf16(product(args({n, m})));
     }
 
     void define_epilogue() {
         const bool n_tail = n_size_ < lanes;
         const Expr inside = n < n_size_, column = n_tail ? min(n, n_size_ - 1) : Expr(n);
         const auto within = [&](Expr value) { return n_tail ? select(inside, std::move(value), undef<BFloat>()) : std::move(value); };
-        Expr e = C(args({n, m}));
+        Expr e = sums_;
         if (shape_.alpha != 1) e = strict_float(e * bf16(static_cast<float>(shape_.alpha)));
         if (shape_.bias) {
             bs(n) = within(bias(column));
@@ -193,7 +217,7 @@ private:
 
     // Two slots where transfers can run ahead: on a machine that takes time for them.
     void two_slots(Func f, int64_t blocks) const {
-        if (blocks * shape_.products() > 1 && machine_.timed()) f.hoist_storage_root().ring_buffer(2);
+        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_) f.hoist_storage_root().ring_buffer(2);
     }
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
@@ -209,7 +233,8 @@ private:
         else Bs.compute_at(C, ro);
         if (whole_ && !in_passes()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
-            if (b_resident_) Bs.store_root();
+            if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
+            else if (b_resident_) Bs.store_root();
             else if (whole_) two_slots(Bs, col_blocks_);
         } else {
             // Where the pads are small, the tile and the identity pass through registers.
@@ -239,7 +264,39 @@ private:
 
     void schedule_product() {
         const Var inner = m_outer_ ? no : mo;
+        if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : E, inner);
+        if (!has_sums()) return;
         C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
+        if (has_updates()) schedule_updates();
+        if (ends_apart()) schedule_tile(W1, P1, E, inner);
+        if (point_["sums_in_registers"] != 0) {
+            in_registers({C});
+        } else {
+            C.bound_storage(m, stored_rows_);
+            in_pads({C});
+        }
+    }
+
+    void schedule_weights(Func weights) {
+        weights.vectorize(k, lanes).bound_extent(w, lanes);
+        const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
+        if (weight_unroll > 1) weights.split(w, w, wi, weight_unroll);
+    }
+    void schedule_rows(Func product, Func consumer) {
+        product.compute_at(consumer, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
+    }
+    void schedule_tile(Func weights, Func product, Func consumer, Var block) {
+        schedule_weights(weights);
+        weights.compute_at(out, block);
+        schedule_rows(product, consumer);
+        in_registers({weights, product});
+    }
+
+    // The sums over the k tiles, or over those between the first and the last.
+    void schedule_updates() {
+        schedule_weights(W);
+        schedule_rows(P, C);
+        in_registers({W, P});
         std::vector<VarOrRVar> order = {n, m};
         if (in_passes()) {
             C.update().split(m, mp, m, pass_);
@@ -254,17 +311,6 @@ private:
             W.compute_at(C, ri);
         }
         C.update().reorder(order).vectorize(n, lanes);
-        P.compute_at(C, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
-        W.vectorize(k, lanes).bound_extent(w, lanes);
-        const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
-        if (weight_unroll > 1) W.split(w, w, wi, weight_unroll);
-        in_registers({W, P});
-        if (point_["sums_in_registers"] != 0) {
-            in_registers({C});
-        } else {
-            C.bound_storage(m, stored_rows_);
-            in_pads({C});
-        }
     }
 
     void schedule_epilogue() {
@@ -305,8 +351,8 @@ private:
         }
         const int row_unroll = static_cast<int>(point_["row_unroll"]);
         if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
-            C.split(m, m, mu, row_unroll);
-            C.update().split(m, m, mu, row_unroll);
+            if (has_sums()) C.split(m, m, mu, row_unroll);
+            if (has_updates()) C.update().split(m, m, mu, row_unroll);
             E.split(m, m, mu, row_unroll);
         }
         in_pads({E});
@@ -332,6 +378,10 @@ private:
         kernel.outputs = {{"C", shape_.c_extents()}};
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
+        if (point_.contains("pads_split") && point_["pads_split"] != 0) {
+            kernel.layouts["As"] = {2, 0};
+            kernel.layouts["Bs"] = {2, 0};
+        }
         if (point_["b_block"] > 1) kernel.layouts["Bs"] = {0, point_["b_block"] * (row_major_ ? k_tiles_ : 1)};
         return kernel;
     }
@@ -346,13 +396,15 @@ private:
     std::vector<Var> batch_;   // innermost first
 
     ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
+    const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
+    Expr sums_;
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"};
     RVar ro{"ro"}, ri{"ri"};
-    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
+    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
-    RDom q{0, lanes, "q"}, r{0, k_tiles_, "r"};
+    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? k_tiles_ - 2 * ends_apart() : 1, "r"};
 };
 
 }  // namespace

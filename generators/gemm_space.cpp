@@ -38,10 +38,11 @@ struct Plan {
         : rows(std::min(point["rows"], shape.m)), row_blocks(blocks_of(shape.m, rows)), col_blocks(blocks_of(shape.n, lanes)),
           k_tiles(blocks_of(shape.k, lanes)), stored_rows(blocks_of(pass_rows(point, rows), machine.pad.count) * machine.pad.count),
           sums_in_registers(point["sums_in_registers"] != 0), m_outer(point["m_outer"] != 0),
-          pass(pass_rows(point, rows)), k_block(std::min(point["k_block"], k_tiles)), straight(point["blocks_unrolled"] != 0), b_resident(point["b_resident"] != 0 && col_blocks > 1),
+          slots(point["slots"]), pass(pass_rows(point, rows)), k_block(std::min(point["k_block"], k_tiles)), straight(point["blocks_unrolled"] != 0), b_resident(point["b_resident"] != 0 && col_blocks > 1),
           ahead(machine.timed() && k_block == k_tiles) {}
     int64_t rows, row_blocks, col_blocks, k_tiles, stored_rows;
     bool sums_in_registers, m_outer;
+    int64_t slots;     // of each buffer that transfers fill or empty
     int64_t pass;      // rows that are in the pads at once
     int64_t k_block;   // k tiles that come at once
     bool straight;     // no loops over blocks
@@ -69,7 +70,7 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
     const Plan plan(shape, machine, point);
     // Two slots where transfers run ahead.
-    const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? 2 : 1; };
+    const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
     int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
@@ -96,6 +97,12 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         if (k_tiles % part == 0 && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
+    std::vector<int64_t> slots = {2}, splits = {0};
+    constexpr int64_t few_elements = 3 * 160 * 160;
+    if (machine.timed() && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
+        slots = {1, 2};
+        splits = {0, 1};
+    }
     if (!machine.timed()) {
         if (!shape.staged && shape.operands.empty())
             for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
@@ -106,6 +113,9 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block", passes)
         .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
+        .choice("k_ends_apart", "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all the same", {0, 1})
+        .choice("slots", "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to transfer", slots)
+        .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
@@ -122,6 +132,10 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          const int64_t pass = point["row_pass"];
                          return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["sums_in_registers"] != 0);
                      });
+    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"}, "Sums in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
+                     [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
+    space.constraint("split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
+                     [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
     space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
                      [=](const Point &point) {
                          constexpr int64_t most_copies = 32;
@@ -129,7 +143,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          const int64_t parts = rows / pass_rows(point, rows);
                          return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
                      });
-    space.constraint("pads", {"rows", "sums_in_registers", "row_pass", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
+    space.constraint("pads", {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
                      "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
@@ -145,17 +159,18 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      });
     // It is loaded while the first block of rows is computed, block of columns by block of columns.
     const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && shape.b_transposed && shape.batch.empty();
-    space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block"},
-                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows.",
+    space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
+                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",
                      [=](const Point &point) {
-                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && point["rows"] < shape.m && point["k_block"] == k_tiles);
+                         const bool several = point["rows"] < shape.m;
+                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
                      });
     return space;
 }
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
                    {"k_block", blocks_of(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
@@ -168,6 +183,8 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows) : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
     text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
+    if (point["k_ends_apart"]) text += ", the first and the last k tile apart";
+    if (plan.slots == 1 && machine.timed()) text += point["pads_split"] ? ", operands at once, on two pads each" : ", operands at once";
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? ", all of B kept in the pads" : "";
