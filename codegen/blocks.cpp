@@ -92,6 +92,10 @@ private:
         for (const Block &block : blocks_)
             for (Reg r : {block.end.index, block.end.limit})
                 if (r.defined() && is_constant(r)) everywhere.insert(r);
+        // What a transfer keeps busy is waited for in other blocks.
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops)
+                if (op.dst.defined() && is_constant(op.dst)) everywhere.insert(op.dst);
         std::map<Reg, std::set<size_t>> users;
         for (size_t b = 0; b < blocks_.size(); b++)
             for (const Op &op : blocks_[b].ops)
