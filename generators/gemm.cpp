@@ -321,16 +321,16 @@ private:
         Func last = staged_ ? F : E;
         if (blocks > 1 && !in_passes()) two_slots(last, blocks);
         if (staged_) {
-            F.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+            F.compute_at(out, epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
             const int quantum = static_cast<int>(machine_.pad.count);
-            if (rows_ % quantum == 0) F.split(m, m, fu, quantum);
+            if ((in_passes() ? pass_ : rows_) % quantum == 0) F.split(m, m, fu, quantum);
             in_pads({F});
         }
         for (size_t i = 0; i < operands_.size(); i++) {
             Func operand = operands_[i];
             if (shape_.operands[i].rows) {
-                operand.compute_at(out, inner).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-                if (blocks > 1) two_slots(operand, blocks);
+                operand.compute_at(out, epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+                if (blocks > 1 && !in_passes()) two_slots(operand, blocks);
             } else {
                 operand.compute_at(out, no).bound_extent(n, lanes);
                 if (n_size_ >= lanes) operand.vectorize(n, lanes);

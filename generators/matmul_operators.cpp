@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/broadcast.h"
 #include "generators/gemm_workload.h"
 #include "generators/movement.h"
 #include "isa/error.h"
