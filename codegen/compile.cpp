@@ -1,6 +1,7 @@
 #include "codegen/compile.h"
 
 #include <chrono>
+#include <functional>
 
 #include "codegen/match.h"
 #include "codegen/passes.h"
@@ -28,6 +29,25 @@ const Halide::Target &lowering_target() {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A turned loop takes more registers and more code than the same loop as it stands: where those are too few, nothing is turned.
+void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
+    const Blocks unpacked = blocks;
+    const std::vector<RegInfo> registers = kernel.registers;
+    if (const Packed result = pack(kernel, blocks, optimize); result.fits_cache) {
+        packed();
+        try {
+            return allocate(kernel, blocks);
+        } catch (const Error &) {
+            if (!result.turned) throw;
+        }
+    }
+    blocks = unpacked;
+    for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
+    pack(kernel, blocks, optimize, false);
+    packed();
+    allocate(kernel, blocks);
 }
 
 }  // namespace
@@ -70,9 +90,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     Blocks blocks = make_blocks(kernel);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);
-    pack(kernel, blocks, options.optimize);
-    dump("pack", [&] { return to_string(kernel, blocks); });
-    allocate(kernel, blocks);
+    pack_and_allocate(kernel, blocks, options.optimize, [&] { dump("pack", [&] { return to_string(kernel, blocks); }); });
     dump("allocate", [&] { return to_string(kernel, blocks); });
     result.program = emit(kernel, blocks);
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);

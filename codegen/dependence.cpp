@@ -20,7 +20,7 @@ bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opco
 
 bool may_alias(const PadAccess &a, const PadAccess &b) {
     if (a.allocation != b.allocation) return false;
-    return a.slot != b.slot || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
+    return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
 }
 
 class Builder {
@@ -132,7 +132,7 @@ private:
                 const auto changed = writer_.find(other->slot.id);
                 const bool before_change = changed != writer_.end() && changed->second.iteration == site.iteration && changed->second.op > site.op;
                 if (!op.ahead) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
-                else if (before_change) edge(site, i, iteration, 1);
+                else if (before_change || other->earlier) edge(site, i, iteration, 1);
             }
             if (op.opcode == Opcode::scpad_st)
                 if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);

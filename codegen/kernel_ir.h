@@ -97,6 +97,7 @@ struct PadAccess {
     int allocation = -1;
     LinearForm row;
     Reg slot;              // byte address of the ring slot, where that is a register
+    bool earlier = false;  // by an iteration of the nest before the one whose code it runs with: what is free now may be its slot
     bool operator==(const PadAccess &) const = default;
 };
 
@@ -111,6 +112,7 @@ struct Op {
     std::optional<PadAccess> access;   // vreg.* before addresses are lowered, and for dependences afterwards
     int32_t pad = -1;                  // vreg.*, scpad.*: the pad, once placed
     int32_t source = -1;               // index into Kernel::sources
+    bool early = false;                // a transfer that should start soon, to be out of the way of later ones
     bool ahead = false;                // a transfer for another ring slot than the one this iteration computes on; a wait: a late one
     // dst = value + src[0] + src[1] (those that are defined), before addresses are lowered. Atoms of `value` read loop
     // variables from `loop_values` where it has them.

@@ -15,7 +15,7 @@ class ModuloScheduler {
 public:
     explicit ModuloScheduler(const Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
 
-    std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop) {
+    std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
         index_ = loop.index;
         const int least = resource_bound(kernel_, graph.ops), most = least + std::max(64, least);
         std::optional<ModuloSchedule> result;
@@ -23,7 +23,13 @@ public:
         const std::vector<bool> deferrable = find_deferrable(graph.ops);
         for (size_t i = 0; i < window.size(); i++) window[i] += deferrable[i];
         ScheduleGraph one_stage = graph;
-        if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) result = deferring_schedule(one_stage, interval);
+        if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) {
+            if (loop.extent > 1 && can_turn(one_stage, loop)) {
+                result = turned_schedule(graph, one_stage, window, interval);
+                if (result && runs_later(result->epilogue)) return result;
+            }
+            result = deferring_schedule(one_stage, interval);
+        }
 
         const std::vector<int> stages = stages_allowed(graph, loop);
         const int allowed = stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end());
@@ -62,8 +68,13 @@ private:
     // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
     int least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping) {
         order_operations(graph, overlapping);
+        // Where a lane unit sets the pace, first with fewer packets than cycles: the instruction cache is small.
+        if (full_unit(graph, least) != Unit::None)
+            for (packed_ = 1; packed_ <= 4; packed_++)
+                if (fits(graph, window, least, packed_)) return least;
+        packed_ = 0;
         for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8)
-            if (fits(graph, window, interval)) return interval;
+            if (fits(graph, window, interval, packed_)) return interval;
         return 0;
     }
 
@@ -77,6 +88,56 @@ private:
         }
         std::stable_sort(schedule.deferred.begin(), schedule.deferred.end(), [](const auto &a, const auto &b) { return a.cycle < b.cycle; });
         if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+        return schedule;
+    }
+
+    // A loop that defers sums leaves the adder without work while the array makes the first rows of the next turn of the nest. With
+    // the boundary between its iterations turned to where the sums of one begin, its last rows and all their sums run then.
+    bool can_turn(const ScheduleGraph &graph, const LoopInfo &loop) const {
+        bool weights = false;
+        for (const Op &op : graph.ops) {
+            const std::vector<Reg> reads = reads_of(op);
+            if (std::find(reads.begin(), reads.end(), loop.index) != reads.end()) return false;
+            weights = weights || op.opcode == Opcode::lw_vi;
+        }
+        return weights && machine_.timed();
+    }
+
+    // By how many cycles the boundary moves: to just before the first sum, a little earlier where that leaves the branch room.
+    int turn_of(const ScheduleGraph &graph, int interval) const {
+        int last = 0;
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (!graph.ops[i].side) last = std::max(last, graph.cycle[i]);
+        const int ii = static_cast<int>(machine_.vec.ii), most = (2 * interval - 1 - last) / ii * ii;
+        if (last < interval || most <= 0) return 0;
+        std::vector<int> issued(interval, 0);
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (!is_marker(graph.ops[i])) issued[graph.cycle[i] % interval]++;
+        const auto at_end = [&](int turn) {
+            int count = 0;
+            for (int c = 1; c <= ii; c++) count += issued[(2 * interval - turn - c) % interval];
+            return count;
+        };
+        constexpr int choices = 4;
+        int turn = most;
+        for (int t = most; t > 0 && t > most - choices * ii; t -= ii)
+            if (at_end(t) < at_end(turn)) turn = t;
+        return turn;
+    }
+
+    // `graph` gets the cycles of the turned loop, `found` has those of the other one.
+    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found, const std::vector<int> &window, int interval) {
+        ScheduleGraph turned = found;
+        turn_ = turn_of(turned, interval);
+        // Once more with branches out of line where they should be then.
+        const bool again = turn_ > 0 && fits(turned, window, interval, packed_);
+        const int turn = turn_;
+        turn_ = 0;
+        if (!again || turn_of(turned, interval) < turn) return std::nullopt;
+        for (size_t i = 0; i < turned.ops.size(); i++) turned.cycle[i] = turned.ops[i].side ? (turned.cycle[i] + turn) % interval : turned.cycle[i] + turn;
+        ModuloSchedule schedule = overlapping_schedule(turned, interval);
+        schedule.later = true;
+        graph = std::move(turned);
         return schedule;
     }
 
@@ -134,12 +195,15 @@ private:
         return schedule;
     }
 
-    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval) {
+    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed) {
         std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
         ResourceTable table(kernel_, interval);
         table.reserve_loop_end();
         // A unit that has no cycle to spare gets its cycles first.
-        if (const Unit unit = full_unit(graph, interval); unit != Unit::None) table.reserve_unit(unit, 0);
+        if (const Unit unit = full_unit(graph, interval); unit != Unit::None) {
+            table.reserve_unit(unit, 0);
+            if (packed > 0) table.close_last_of(unit, packed);
+        }
         wanted_ = spread_sides(graph, interval);
         for (std::vector<int> &chain : chains_) {
             int start = 0;
@@ -185,7 +249,7 @@ private:
         const int range = std::min(interval, cycles_in_reach);
         int at = 0;
         for (size_t i = 0; i < graph.ops.size(); i++)
-            if (graph.ops[i].side) wanted[i] = interval - range + range * at++ / static_cast<int>(sides);
+            if (graph.ops[i].side) wanted[i] = (2 * interval - turn_ - range + range * at++ / static_cast<int>(sides)) % interval;
         return wanted;
     }
 
@@ -361,14 +425,16 @@ private:
     Reg index_;                              // of the loop
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
+    int turn_ = 0;                           // cycles by which the loop's boundary will move
+    int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
     bool overlapping_ = false;               // may an operation be in another stage than the first?
     int longest_ = 0;                        // greatest height
 };
 
 }  // namespace
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
-    return ModuloScheduler(kernel).run(graph, loop);
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
+    return ModuloScheduler(kernel).run(graph, loop, runs_later);
 }
 
 }  // namespace atalla::codegen

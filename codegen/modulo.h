@@ -1,6 +1,7 @@
 // Modulo scheduling of an innermost loop's block, without renaming: no value lives longer than the interval.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -27,10 +28,15 @@ struct ModuloSchedule {
     // and the last ones end behind it with these operations, in an order that straight-line code may have.
     int stages = 1;
     std::vector<Op> prologue, epilogue;
+    // The loop is the visit of a nest: the epilogue runs with the code in front of the loop, one turn of the nest later.
+    bool later = false;
 };
+
+// Can these operations, the end of a loop's last iteration, run where the nest comes to the front of that loop again?
+using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 
 // Gives every operation of the graph a cycle below the interval; nothing if no interval up to about twice the resource bound
 // fits. `loop` is the loop of which the graph is the body.
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop);
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later);
 
 }  // namespace atalla::codegen

@@ -158,6 +158,7 @@ private:
     }
 
     static constexpr size_t most_side_operations = 40;
+    static constexpr int64_t most_groups_between = 2;
 
     // First transfers of several streams with as many groups go in one loop: what is needed first comes first.
     static void fuse_starts(Body &body, size_t from) {
@@ -444,10 +445,27 @@ private:
         body.push_back(std::move(rest));
     }
 
+    // Does a loop bring operands of its own ahead, so that the engines are busy all the time?
+    bool streams(const Loop &loop) {
+        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) {
+            if (!node.copy || !node.copy->load) return false;
+            const Ring *ring = rings_.of(node.copy->allocation);
+            return ring != nullptr && ring->loop == loop.id;
+        });
+    }
+
     // The hot loop has loops of its own: groups go between them while any are left.
     void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, Loop &hot, Body &body) {
-        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
         code_.aim(c, true, next, Reg{}, at, body);
+        if (c.run.count % hot.extent == 0 && c.run.count / hot.extent <= most_groups_between && !streams(hot)) {
+            // The same number in every iteration. The last block brings the first one once more, to the slot that is free.
+            Body groups;
+            for (int64_t n = 0; n < c.run.count / hot.extent; n++) code_.issue_step(c, groups);
+            for (Node &node : groups) node.op->early = info(node.op->opcode).unit == Unit::Sdma;
+            hot.body.insert(hot.body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
+            return;
+        }
+        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
         if (chain_.size() == 1) {
             // Nothing follows the last iteration of the outermost loop.
             const Reg more = kernel_.scalar("more");

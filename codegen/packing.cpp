@@ -5,9 +5,12 @@
 
 #include "codegen/code_cost.h"
 #include "codegen/delays.h"
+#include "codegen/later.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
+#include "codegen/rename.h"
 #include "codegen/resources.h"
+#include "codegen/tighten.h"
 
 namespace atalla::codegen {
 
@@ -69,10 +72,10 @@ constexpr int most_idle = 256;
 
 class Packer {
 public:
-    Packer(Kernel &kernel, Blocks &blocks, bool optimize)
-        : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks), optimize_(optimize), delays_(kernel) {}
+    Packer(Kernel &kernel, Blocks &blocks, bool optimize, bool turn)
+        : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks), optimize_(optimize), turn_(turn), delays_(kernel) {}
 
-    void run() {
+    Packed run() {
         // Loops first: what they defer becomes part of the blocks around them.
         if (optimize_)
             for (size_t b = 0; b < blocks_.size(); b++)
@@ -83,9 +86,24 @@ public:
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
         add_islands();
+        return {!turned_.empty(), std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); })};
     }
 
 private:
+    // Do the loop around the one that block b is, and the code out of line that it branches to, fit the instruction cache?
+    bool fits_cache(size_t b) const {
+        size_t last = b + 1;
+        while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target >= static_cast<int>(b))) last++;
+        if (last == blocks_.size()) return true;
+        const int first = blocks_[last].end.target;
+        int64_t packets = 0;
+        for (size_t i = 0; i < blocks_.size(); i++) {
+            const int at = blocks_[i].from_block >= 0 ? blocks_[i].from_block : static_cast<int>(i);
+            if (at >= first && at <= static_cast<int>(last)) packets += static_cast<int64_t>(blocks_[i].packets.size());
+        }
+        return packets * machine_.issue.packet_bytes <= machine_.icache.bytes;
+    }
+
     // The loop of which a block is the whole body, or -1.
     int loop_of(size_t b) const {
         const Terminator &end = blocks_[b].end;
@@ -111,17 +129,26 @@ private:
             }
             return graph;
         };
+        const auto scheduled = [&](int packet_cycles) {
+            ScheduleGraph graph = graph_of(false);
+            if (!list_schedule(graph, true, packet_cycles)) {
+                graph = graph_of(true);
+                list_schedule(graph, false, packet_cycles);
+            }
+            return graph;
+        };
+        if (std::find(turned_.begin(), turned_.end(), b + 1) != turned_.end()) {
+            ScheduleGraph graph = scheduled(1);
+            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, graph)) block.ops = std::move(*renamed);
+        }
         // Code that runs a few times mostly waits for the instruction cache: fewer packets are faster than packets that never
         // wait for each other. Scheduled as if a packet took so many cycles, the latencies need fewer packets.
         const double fetch = fetch_cycles(machine_);
         const auto runs = static_cast<double>(executions(kernel_, blocks_, b));
         double least = 0;
         for (int packet_cycles : {1, 2, 4, 12}) {
-            ScheduleGraph graph = graph_of(false);
-            if (!list_schedule(graph, true, packet_cycles)) {
-                graph = graph_of(true);
-                list_schedule(graph, false, packet_cycles);
-            }
+            ScheduleGraph graph = scheduled(packet_cycles);
+            if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, *table_);
             std::vector<OpGroup> packets = delays_.packets(graph);
             const double cost = fetch * static_cast<double>(packets.size()) + runs * static_cast<double>(issue_cycles(machine_, graph));
             if (packet_cycles == 1 || cost < least) {
@@ -142,7 +169,8 @@ private:
     // cycles a packet stands for.
     bool list_schedule(ScheduleGraph &graph, bool count_masks, int packet_cycles) {
         const size_t n = graph.ops.size();
-        ResourceTable table(kernel_, 0, packet_cycles);
+        table_.emplace(kernel_, 0, packet_cycles);
+        ResourceTable &table = *table_;
         std::vector<int> missing(n, 0), earliest(n, 0);
         for (const Edge &e : graph.edges) missing[e.to]++;
         std::vector<int> ready;
@@ -189,14 +217,22 @@ private:
     void pipeline(size_t b) {
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop);
+        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, [&](const std::vector<Op> &epilogue) { return turn_ && can_turn(kernel_, blocks_, b, epilogue); });
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (schedule->stages > 1) {
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
-            before.insert(before.end(), schedule->prologue.begin(), schedule->prologue.end());
-            after.insert(after.begin(), schedule->epilogue.begin(), schedule->epilogue.end());
+            if (schedule->later) {
+                turned_.push_back(b);
+                const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
+                before.insert(before.end(), prologue.begin(), prologue.end());
+                aim_first_turn(kernel_, blocks_, b, schedule->epilogue);
+                place_later(kernel_, blocks_, b, schedule->epilogue);
+            } else {
+                before.insert(before.end(), schedule->prologue.begin(), schedule->prologue.end());
+                after.insert(after.begin(), schedule->epilogue.begin(), schedule->epilogue.end());
+            }
             blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages));
         }
         blocks_[b].packets = delays_.packets(graph);
@@ -240,46 +276,7 @@ private:
         }
         std::vector<Op> &before = blocks_[b - 1].ops;
         before.insert(before.end(), neutral.begin(), neutral.end());
-        place_after(b + 1, sums);
-    }
-
-    // Deferred operations go to the start of the first blocks after the loop that use what they make: blocks that do not can
-    // be passed, round the back of outer loops and out of them.
-    void place_after(size_t b, const std::vector<Op> &ops) {
-        std::vector<int32_t> touched;
-        for (const Op &op : ops)
-            for (Reg r : {op.dst, op.src[0], op.src[1]}) touched.push_back(r.id);
-        std::sort(touched.begin(), touched.end());
-        const auto uses = [&](const Block &block) {
-            return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {
-                const std::vector<Reg> reads = reads_of(op);
-                return std::any_of(reads.begin(), reads.end(), [&](Reg r) { return std::binary_search(touched.begin(), touched.end(), r.id); }) ||
-                       (op.dst.defined() && std::binary_search(touched.begin(), touched.end(), op.dst.id));
-            });
-        };
-        bool placed_in_loop = false;
-        const size_t source = b - 1;
-        for (; b < blocks_.size(); b++) {
-            if (uses(blocks_[b]) || blocks_[b].end.leaves() || blocks_[b].end.kind == Terminator::Skip) break;
-            if (blocks_[b].end.kind == Terminator::Loop && !placed_in_loop) {
-                size_t head = static_cast<size_t>(blocks_[b].end.target);
-                while (head < b && !uses(blocks_[head]) && blocks_[head].end.kind == Terminator::Next) head++;
-                if (head >= b || !uses(blocks_[head])) break;
-                blocks_[head].ops.insert(blocks_[head].ops.begin(), ops.begin(), ops.end());
-                placed_in_loop = true;
-            }
-        }
-        // Not in a loop that runs later, but before it.
-        size_t before = b + 1;
-        for (size_t end = b; end < blocks_.size(); end++)
-            if (blocks_[end].end.kind == Terminator::Loop && static_cast<size_t>(blocks_[end].end.target) > source)
-                before = std::min(before, static_cast<size_t>(blocks_[end].end.target));
-        if (before <= b) {
-            std::vector<Op> &last = blocks_[before - 1].ops;
-            last.insert(last.end(), ops.begin(), ops.end());
-            return;
-        }
-        blocks_[b].ops.insert(blocks_[b].ops.begin(), ops.begin(), ops.end());
+        place_later(kernel_, blocks_, b, sums);
     }
 
     // ---- out of line
@@ -444,13 +441,15 @@ private:
     Kernel &kernel_;
     const Machine &machine_;
     Blocks &blocks_;
-    bool optimize_;
+    bool optimize_, turn_;
+    std::vector<size_t> turned_;   // blocks that are turned loops
     Delays delays_;
+    std::optional<ResourceTable> table_;   // of the straight block that was scheduled last
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
 };
 
 }  // namespace
 
-void pack(Kernel &kernel, Blocks &blocks, bool optimize) { Packer(kernel, blocks, optimize).run(); }
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, bool turn) { return Packer(kernel, blocks, optimize, turn).run(); }
 
 }  // namespace atalla::codegen

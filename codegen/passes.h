@@ -32,8 +32,12 @@ Blocks make_blocks(Kernel &kernel);
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);
 
-// Puts the operations of each block into packets.
-void pack(Kernel &kernel, Blocks &blocks, bool optimize);
+// Puts the operations of each block into packets. Loops around the array may be turned (modulo.h) with `turn`.
+struct Packed {
+    bool turned = false;       // a loop was,
+    bool fits_cache = true;    // and the nest around it is in the instruction cache all the time
+};
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, bool turn = true);
 
 // Assigns physical registers. Error if a class has too few.
 void allocate(Kernel &kernel, Blocks &blocks);

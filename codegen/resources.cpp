@@ -82,7 +82,7 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
         return false;
     switch (info(op.opcode).unit) {
     case Unit::Array:
-        if (now->array + 1 > issue.array_ops) return false;
+        if (now->array + 1 > issue.array_ops || (op.opcode == Opcode::gemm_vv && !credits(cycle))) return false;
         break;
     case Unit::MoveToScalar:
         if (now->to_scalar + 1 > issue.mts_ops) return false;
@@ -123,6 +123,25 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
     return true;
 }
 
+// Has the array a credit for one more row in this cycle? Each row holds one for the array's latency. Where the array itself sets the
+// pace it waits for credits sooner or later; where a lane unit does, each cycle that it waits is lost.
+bool ResourceTable::credits(int cycle) const {
+    if (!paced_) return true;
+    const int latency = static_cast<int>(machine_.sa.L), limit = static_cast<int>(machine_.sa.credits);
+    if (limit >= latency) return true;
+    const auto row_in = [&](int c) {
+        const Row *at = interval_ > 0 ? row(((c % interval_) + interval_) % interval_) : c < 0 ? nullptr : row(c);
+        return at != nullptr && at->gemm ? 1 : 0;
+    };
+    int held = 1;   // by rows of the `latency` cycles up to `end`
+    for (int c = cycle - latency + 1; c < cycle; c++) held += row_in(c);
+    for (int end = cycle;; end++) {
+        if (held > limit) return false;
+        if (end == cycle + latency - 1) return true;
+        held += row_in(end + 1) - row_in(end - latency + 1);
+    }
+}
+
 void ResourceTable::change(const Op &op, int cycle, int sign) {
     const Unit kind = info(op.opcode).unit;
     const int unit = unit_index(kind), busy = busy_cycles(op);
@@ -134,6 +153,7 @@ void ResourceTable::change(const Op &op, int cycle, int sign) {
         writes = static_cast<uint8_t>(writes + sign);
     }
     Row &now = at(cycle);
+    now.gemm = op.opcode == Opcode::gemm_vv ? on : now.gemm;
     now.slots += sign;
     if (now.kept_for == kind && on) now.kept_for = Unit::None;
     now.scalar_reads += sign * ports.scalar;
@@ -174,12 +194,21 @@ void ResourceTable::reserve_loop_end() {
     rows_[interval_ - 2].issued[unit_index(Unit::Ex1)] = true;
 }
 
-void ResourceTable::reserve_unit(Unit unit, int phase) {
+int ResourceTable::interval_of(Unit unit) const {
     Op op;
     op.opcode = unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv;
-    const int busy = busy_cycles(op);
+    return busy_cycles(op);
+}
+
+void ResourceTable::reserve_unit(Unit unit, int phase) {
+    paced_ = true;
     phase_[unit_index(unit)] = phase;
-    for (int cycle = phase; cycle < interval_; cycle += busy) rows_[cycle].kept_for = unit;
+    for (int cycle = phase; cycle < interval_; cycle += interval_of(unit)) rows_[cycle].kept_for = unit;
+}
+
+void ResourceTable::close_last_of(Unit unit, int every) {
+    const int busy = interval_of(unit), phase = phase_[unit_index(unit)];
+    for (int cycle = phase + busy - 1; cycle < interval_; cycle += every * busy) rows_[cycle].closed = true;
 }
 
 int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {

@@ -24,13 +24,17 @@ public:
     void reserve_loop_end();
     // Keeps room for an operation of a unit that the loop keeps busy all the time, in every cycle of its phase.
     void reserve_unit(Unit unit, int phase);
+    // Keeps the last packet of every so many of that unit's intervals free: it would wait for the unit anyway.
+    void close_last_of(Unit unit, int every);
 
 private:
+    int interval_of(Unit unit) const;
     struct Row {
         int slots = 0, scalar_reads = 0, vector_reads = 0, mask_reads = 0, array = 0, lanes = 0, to_scalar = 0;
         std::array<bool, 16> issued{};      // by unit: an operation of this packet
         std::array<bool, 16> busy{};        // by unit: an earlier operation still keeps it
         std::array<bool, 4> vlsu{}, sdma{};
+        bool gemm = false;
         bool closed = false;
         Unit kept_for = Unit::None;         // room for one operation of this unit is kept
         std::array<uint8_t, 4> scalar_banks{}, vector_banks{};
@@ -42,6 +46,7 @@ private:
     void change(const Op &op, int cycle, int sign);
     int busy_cycles(const Op &op) const;
     int written_bank(const Op &op) const;
+    bool credits(int cycle) const;
 
     const Kernel &kernel_;
     const Machine &machine_;
@@ -51,6 +56,7 @@ private:
     std::vector<Row> rows_;
     // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
     std::array<int, 16> phase_;
+    bool paced_ = false;   // by a lane unit that is busy all the time
 };
 
 // Cycles that a block cannot take less than, from its busiest resource.

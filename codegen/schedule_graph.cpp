@@ -21,6 +21,8 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
     for (size_t i = ops.size(); i-- > 0;) {
         for (int e : out[i])
             if (edges[e].distance == 0 && !is_marker(ops[edges[e].to])) height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
+        constexpr int early = 160;
+        if (loop < 0 && ops[i].early) height[i] += early;
         if (loop < 0 && is_lane_operation(ops[i].opcode)) height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
     }
     cycle.assign(ops.size(), -1);

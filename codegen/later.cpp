@@ -1,0 +1,177 @@
+#include "codegen/later.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "codegen/dependence.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+using Registers = std::set<int32_t>;
+
+// Registers of the operations that are not the same throughout the kernel.
+Registers changing_registers(const Kernel &kernel, const std::vector<Op> &ops) {
+    Registers registers;
+    const auto note = [&](Reg r) {
+        if (r.defined() && r.id > all_lanes.id && !kernel.registers[r.id].constant) registers.insert(r.id);
+    };
+    for (const Op &op : ops) {
+        note(op.dst);
+        for (Reg r : reads_of(op)) note(r);
+    }
+    return registers;
+}
+
+bool uses(const Block &block, const Registers &registers) {
+    return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {
+        const std::vector<Reg> reads = reads_of(op);
+        return std::any_of(reads.begin(), reads.end(), [&](Reg r) { return registers.count(r.id) > 0; }) || (op.dst.defined() && registers.count(op.dst.id) > 0);
+    });
+}
+
+// In front of a block, or at the end of one.
+struct Place {
+    size_t block = 0;
+    bool at_end = false;
+};
+
+// The block of the next turn, if the operations run in one, and the place behind the nest.
+struct Places {
+    std::optional<size_t> turn;
+    Place behind;
+};
+
+Places find_places(const Blocks &blocks, size_t loop, const Registers &registers) {
+    Places places;
+    size_t b = loop + 1;
+    for (; b < blocks.size(); b++) {
+        if (uses(blocks[b], registers) || blocks[b].end.leaves() || blocks[b].end.kind == Terminator::Skip) break;
+        if (blocks[b].end.kind == Terminator::Loop && !places.turn) {
+            size_t head = static_cast<size_t>(blocks[b].end.target);
+            while (head < b && !uses(blocks[head], registers) && blocks[head].end.kind == Terminator::Next) head++;
+            if (head >= b || !uses(blocks[head], registers)) break;
+            places.turn = head;
+        }
+    }
+    // Not in a loop that runs later, but before it.
+    size_t before = b + 1;
+    for (size_t end = b; end < blocks.size(); end++)
+        if (blocks[end].end.kind == Terminator::Loop && static_cast<size_t>(blocks[end].end.target) > loop)
+            before = std::min(before, static_cast<size_t>(blocks[end].end.target));
+    places.behind = before <= b ? Place{before - 1, true} : Place{b, false};
+    return places;
+}
+
+// The first and last block of the outermost loop around a block.
+std::pair<size_t, size_t> nest_around(const Blocks &blocks, size_t loop) {
+    std::pair<size_t, size_t> nest = {loop, loop};
+    for (size_t b = loop; b < blocks.size(); b++)
+        if (blocks[b].end.kind == Terminator::Loop && static_cast<size_t>(blocks[b].end.target) <= nest.first) nest = {static_cast<size_t>(blocks[b].end.target), b};
+    return nest;
+}
+
+bool transfers_to(const std::vector<Op> &ops, int allocation) {
+    return std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
+        return op.side ? transfers_to(*op.side, allocation) : op.opcode == Opcode::scpad_ld && op.orders == allocation;
+    });
+}
+
+}  // namespace
+
+std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_ops, std::vector<Op> ops) {
+    // Operations that name a register: all of the loop's, and those here.
+    std::map<int32_t, int> everywhere, here;
+    std::set<int32_t> made;   // before they are read
+    const auto count = [](const std::vector<Op> &list, std::map<int32_t, int> &counts) {
+        for (const Op &op : list) {
+            for (Reg r : reads_of(op)) counts[r.id]++;
+            if (op.dst.defined()) counts[op.dst.id]++;
+        }
+    };
+    count(loop_ops, everywhere);
+    count(ops, here);
+    std::set<int32_t> seen;
+    for (const Op &op : ops) {
+        for (Reg r : reads_of(op)) seen.insert(r.id);
+        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) == RegisterClass::Vector && op.dst.id > all_lanes.id &&
+            everywhere[op.dst.id] == here[op.dst.id])
+            made.insert(op.dst.id);
+    }
+    std::map<int32_t, Reg> names;
+    for (int32_t r : made) {
+        const int8_t bank = kernel.registers[r].bank;
+        names[r] = kernel.vector(kernel.registers[r].name);
+        kernel.registers[names[r].id].bank = bank;
+    }
+    const auto rename = [&](Reg &r) {
+        if (const auto it = names.find(r.id); it != names.end()) r = it->second;
+    };
+    for (Op &op : ops) {
+        rename(op.dst);
+        for (Reg &r : op.src) rename(r);
+    }
+    return ops;
+}
+
+void place_later(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
+    const Places places = find_places(blocks, loop, changing_registers(kernel, ops));
+    const auto insert = [&](size_t block, bool at_end) {
+        std::vector<Op> copy = with_own_registers(kernel, blocks[loop].ops, ops);
+        for (Op &op : copy)
+            if (op.access) op.access->earlier = true;
+        std::vector<Op> &into = blocks[block].ops;
+        into.insert(at_end ? into.end() : into.begin(), copy.begin(), copy.end());
+    };
+    if (places.turn) insert(*places.turn, false);
+    insert(places.behind.block, places.behind.at_end);
+}
+
+bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
+    const Registers registers = changing_registers(kernel, ops);
+    const Places places = find_places(blocks, loop, registers);
+    if (!places.turn || *places.turn + 1 != loop) return false;
+    const auto [first, last] = nest_around(blocks, loop);
+    if (first == 0 || first == loop) return false;
+    for (const Op &op : ops) {
+        if (op.opcode == Opcode::vreg_st || op.side || op.orders >= 0) return false;
+        if (op.opcode != Opcode::vreg_ld) continue;
+        if (!op.access) return false;
+        const int allocation = op.access->allocation;
+        for (size_t b = first; b <= last; b++) {
+            // Transfers from the loop and the block in front of it go to the other slot.
+            const bool near = b == loop || b == *places.turn;
+            if (transfers_to(blocks[b].ops, allocation) && !(near && op.access->slot.defined())) return false;
+        }
+    }
+    for (size_t b = first; b <= last; b++)
+        if (b != loop && b != *places.turn && uses(blocks[b], registers)) return false;
+    return true;
+}
+
+void aim_first_turn(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
+    std::vector<Op> &before = blocks[nest_around(blocks, loop).first - 1].ops;
+    std::map<Reg, std::pair<int, int64_t>> pointers;   // the allocation, and the furthest row from the pointer
+    for (const Op &op : ops) {
+        if (op.opcode != Opcode::vreg_ld || kernel.registers[op.src[0].id].constant) continue;
+        auto &[allocation, furthest] = pointers[op.src[0]];
+        allocation = op.access->allocation;
+        furthest = std::max<int64_t>(furthest, kernel.registers[op.src[1].id].constant.value_or(0));
+    }
+    for (const auto &[pointer, rows] : pointers) {
+        // The last rows: transfers begin with the first ones, and of two slots with the first.
+        const Allocation &allocation = kernel.allocations[rows.first];
+        const int64_t row = std::max(allocation.base_row, allocation.base_row + allocation.rows_per_pad() - 1 - rows.second);
+        Op aim;
+        aim.opcode = Opcode::lui_s;
+        aim.dst = pointer;
+        constexpr int64_t lui_unit = 128;
+        aim.imm = static_cast<int32_t>(row * kernel.machine->pad.row_bytes / lui_unit);
+        before.push_back(aim);
+    }
+}
+
+}  // namespace atalla::codegen

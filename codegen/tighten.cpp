@@ -1,0 +1,103 @@
+#include "codegen/tighten.h"
+
+#include <algorithm>
+
+
+namespace atalla::codegen {
+
+namespace {
+
+class Tightener {
+public:
+    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) : kernel_(kernel), graph_(graph), table_(table) {
+        int last = 0;
+        for (int cycle : graph.cycle) last = std::max(last, cycle);
+        rows_.resize(last + 1);
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (!is_marker(graph.ops[i])) rows_[graph.cycle[i]].push_back(static_cast<int>(i));
+    }
+
+    void run() {
+        for (int row = static_cast<int>(rows_.size()); row-- > 0;)
+            for (int i : std::vector<int>(rows_[row]))
+                if (graph_.ops[i].opcode == Opcode::vreg_ld) load_late(i);
+        for (size_t row = 0; row < rows_.size(); row++) dissolve(static_cast<int>(row));
+    }
+
+private:
+    // The cycles that an operation's neighbours in the graph leave it.
+    std::pair<int, int> range(int i) const {
+        int first = 0, last = static_cast<int>(rows_.size()) - 1;
+        for (int e : graph_.in[i]) first = std::max(first, graph_.cycle[graph_.edges[e].from] + graph_.edges[e].latency);
+        for (int e : graph_.out[i]) last = std::min(last, graph_.cycle[graph_.edges[e].to] - graph_.edges[e].latency);
+        return {first, last};
+    }
+
+    void move(int i, int to) {
+        std::vector<int> &from = rows_[graph_.cycle[i]];
+        from.erase(std::find(from.begin(), from.end(), i));
+        rows_[to].push_back(i);
+        graph_.cycle[i] = to;
+    }
+
+    bool move_if_fits(int i, int to) {
+        const int now = graph_.cycle[i];
+        table_.release(graph_.ops[i], now);
+        const bool fits = table_.fits(graph_.ops[i], to);
+        table_.take(graph_.ops[i], fits ? to : now);
+        if (fits) move(i, to);
+        return fits;
+    }
+
+    void load_late(int i) {
+        constexpr int margin = 6;   // a load may find its pad busy
+        const auto [first, last] = range(i);
+        for (int to = last - margin; to > graph_.cycle[i]; to--)
+            if (!rows_[to].empty() && move_if_fits(i, to)) return;
+    }
+
+    // Moves all operations of a packet to others, or none.
+    void dissolve(int row) {
+        const std::vector<int> ops = rows_[row];
+        constexpr size_t most = 3;
+        if (ops.empty() || ops.size() > most) return;
+        std::vector<int> moved;
+        for (int i : ops) {
+            if (elsewhere(i, row)) {
+                moved.push_back(i);
+                continue;
+            }
+            for (int j : moved) {
+                table_.release(graph_.ops[j], graph_.cycle[j]);
+                move(j, row);
+                table_.take(graph_.ops[j], row);
+            }
+            return;
+        }
+    }
+
+    bool elsewhere(int i, int row) {
+        const Op &op = graph_.ops[i];
+        // The array and the lanes keep their pace.
+        if (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode)) return false;
+        // There are as many masks alive at a time as there are registers: what makes or reads one stays.
+        if (op.mask.defined() || (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Mask)) return false;
+        constexpr int furthest = 48;
+        const auto [first, last] = range(i);
+        for (int apart = 1; apart <= furthest; apart++)
+            for (int to : {row + apart, row - apart})
+                if (to >= first && to <= last && !rows_[to].empty() && move_if_fits(i, to)) return true;
+        return false;
+    }
+
+    const Kernel &kernel_;
+    ScheduleGraph &graph_;
+    ResourceTable &table_;
+    std::vector<std::vector<int>> rows_;   // operations by cycle
+};
+
+}  // namespace
+
+void tighten(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) { Tightener(kernel, graph, table).run(); }
+
+}  // namespace atalla::codegen
