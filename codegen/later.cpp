@@ -83,35 +83,43 @@ bool transfers_to(const std::vector<Op> &ops, int allocation) {
 }  // namespace
 
 std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_ops, std::vector<Op> ops) {
-    // Operations that name a register: all of the loop's, and those here.
-    std::map<int32_t, int> everywhere, here;
-    std::set<int32_t> made;   // before they are read
-    const auto count = [](const std::vector<Op> &list, std::map<int32_t, int> &counts) {
+    // How often operations make and read a register: all of the loop's, and those here.
+    struct Uses {
+        int made = 0, read = 0;
+    };
+    std::map<int32_t, Uses> everywhere, here;
+    const auto count = [](const std::vector<Op> &list, std::map<int32_t, Uses> &uses) {
         for (const Op &op : list) {
-            for (Reg r : reads_of(op)) counts[r.id]++;
-            if (op.dst.defined()) counts[op.dst.id]++;
+            for (Reg r : reads_of(op)) uses[r.id].read++;
+            if (op.dst.defined()) uses[op.dst.id].made++;
         }
     };
     count(loop_ops, everywhere);
     count(ops, here);
+    // Whole lives, of one iteration or of several.
+    const auto lives_here = [&](int32_t r) {
+        const Uses all = everywhere[r], some = here[r];
+        return all.made > 0 && some.made % all.made == 0 && some.read == some.made / all.made * all.read;
+    };
+    std::set<int32_t> made;   // before they are read
     std::set<int32_t> seen;
     for (const Op &op : ops) {
         for (Reg r : reads_of(op)) seen.insert(r.id);
-        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) == RegisterClass::Vector && op.dst.id > all_lanes.id &&
-            everywhere[op.dst.id] == here[op.dst.id])
+        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) != RegisterClass::Scalar && op.dst.id > all_lanes.id && lives_here(op.dst.id))
             made.insert(op.dst.id);
     }
     std::map<int32_t, Reg> names;
     for (int32_t r : made) {
-        const int8_t bank = kernel.registers[r].bank;
-        names[r] = kernel.vector(kernel.registers[r].name);
-        kernel.registers[names[r].id].bank = bank;
+        const RegInfo info = kernel.registers[r];
+        names[r] = kernel.new_register(info.cls, info.name);
+        kernel.registers[names[r].id].bank = info.bank;
     }
     const auto rename = [&](Reg &r) {
         if (const auto it = names.find(r.id); it != names.end()) r = it->second;
     };
     for (Op &op : ops) {
         rename(op.dst);
+        rename(op.mask);
         for (Reg &r : op.src) rename(r);
     }
     return ops;

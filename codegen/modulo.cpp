@@ -13,7 +13,7 @@ namespace {
 
 class ModuloScheduler {
 public:
-    explicit ModuloScheduler(const Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
+    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks) : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks) {}
 
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
         index_ = loop.index;
@@ -68,8 +68,9 @@ private:
     // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
     int least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping) {
         order_operations(graph, overlapping);
-        // Where a lane unit sets the pace, first with fewer packets than cycles: the instruction cache is small.
-        if (full_unit(graph, least) != Unit::None)
+        // A visit of the array that a lane unit paces takes fewer packets than cycles if it can: the nest should fit the instruction cache.
+        const bool visit = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.opcode == Opcode::lw_vi; });
+        if (visit && full_unit(graph, least) != Unit::None)
             for (packed_ = 1; packed_ <= 4; packed_++)
                 if (fits(graph, window, least, packed_)) return least;
         packed_ = 0;
@@ -229,9 +230,10 @@ private:
             for (Reg r : reads_of(graph.ops[i])) touch(r, graph.cycle[i]);
         }
         std::vector<int> live(interval, 0);
-        int throughout = 0;
+        // One that other blocks share, or that lives from an iteration into the next, has its register all the time.
+        int throughout = static_cast<int>(shared_masks_.size());
         for (const auto &[r, life] : lives) {
-            // One that lives from an iteration into the next has its register all the time.
+            if (shared_masks_.count(Reg{r})) continue;
             if (!made.count(r) || life.first / interval != life.second / interval) throughout++;
             else
                 for (int cycle = life.first; cycle < life.second; cycle++) live[cycle % interval]++;
@@ -422,6 +424,7 @@ private:
 
     const Kernel &kernel_;
     const Machine &machine_;
+    const std::set<Reg> &shared_masks_;
     Reg index_;                              // of the loop
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
@@ -433,8 +436,8 @@ private:
 
 }  // namespace
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
-    return ModuloScheduler(kernel).run(graph, loop, runs_later);
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, const RunsLater &runs_later) {
+    return ModuloScheduler(kernel, shared_masks).run(graph, loop, runs_later);
 }
 
 }  // namespace atalla::codegen

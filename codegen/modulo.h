@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "codegen/schedule_graph.h"
@@ -36,7 +37,7 @@ struct ModuloSchedule {
 using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 
 // Gives every operation of the graph a cycle below the interval; nothing if no interval up to about twice the resource bound
-// fits. `loop` is the loop of which the graph is the body.
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later);
+// fits. `loop` is the loop of which the graph is the body; `shared_masks` are the masks that live in other blocks too.
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, const RunsLater &runs_later);
 
 }  // namespace atalla::codegen

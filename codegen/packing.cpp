@@ -16,24 +16,43 @@ namespace atalla::codegen {
 
 namespace {
 
+// Mask registers whose values blocks share, while block `b` runs: made in one and read in another, with b among those from the
+// first to the last that has them, loops around those included.
+std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b) {
+    std::map<Reg, std::pair<size_t, size_t>> spans;   // first and last block
+    for (size_t i = 0; i < blocks.size(); i++) {
+        const auto touch = [&](Reg r) {
+            if (!r.defined() || r.id <= all_lanes.id || kernel.cls(r) != RegisterClass::Mask) return;
+            spans.try_emplace(r, i, i).first->second.second = i;
+        };
+        for (const Op &op : blocks[i].ops) {
+            touch(op.dst);
+            for (Reg r : reads_of(op)) touch(r);
+        }
+    }
+    std::set<Reg> shared;
+    for (auto [reg, span] : spans) {
+        if (span.first == span.second) continue;
+        for (size_t i = span.second + 1; i < blocks.size(); i++) {
+            const Terminator &end = blocks[i].end;
+            if (end.kind != Terminator::Loop) continue;
+            const auto target = static_cast<size_t>(end.target);
+            if (span.first < target && target <= span.second) span.second = i;
+        }
+        if (span.first <= b && b <= span.second) shared.insert(reg);
+    }
+    return shared;
+}
+
 // The mask registers, of which there are few: a compare waits until one is free. Half of them are for those whose readers wait
-// for nothing else, so that there is always one that can go on.
+// for nothing else, so that there is always one that can go on. `shared`: the masks that live in other blocks too.
 class MaskBudget {
 public:
-    MaskBudget(const Kernel &kernel, const ScheduleGraph &graph) : kernel_(kernel), graph_(graph), free_(static_cast<int>(kernel.machine->regs.mask) - 1) {
-        const std::vector<Op> &ops = graph.ops;
-        std::set<Reg> made;
-        for (const Op &op : ops)
-            if (is_mask(op.dst)) made.insert(op.dst);
-        std::set<Reg> outer;
-        for (const Op &op : ops)
-            for (Reg r : reads_of(op)) {
-                if (!is_mask(r)) continue;
-                readers_[r]++;
-                if (!made.count(r)) outer.insert(r);
-            }
-        for (Reg r : outer) readers_.erase(r);
-        free_ -= static_cast<int>(outer.size());
+    MaskBudget(const Kernel &kernel, const ScheduleGraph &graph, const std::set<Reg> &shared)
+        : kernel_(kernel), graph_(graph), shared_(shared), free_(static_cast<int>(kernel.machine->regs.mask) - 1 - static_cast<int>(shared.size())) {
+        for (const Op &op : graph.ops)
+            for (Reg r : reads_of(op))
+                if (is_mask(r)) readers_[r]++;
         // The registers of masks that are read for the last time in a packet are free in the next.
         constexpr int lane_units = 2;
         free_ -= lane_units;
@@ -58,10 +77,11 @@ private:
                 if (graph_.edges[in].from != i && graph_.edges[in].distance == 0 && graph_.cycle[graph_.edges[in].from] < 0) return false;
         return true;
     }
-    bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Mask; }
+    bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Mask && !shared_.count(r); }
 
     const Kernel &kernel_;
     const ScheduleGraph &graph_;
+    const std::set<Reg> &shared_;
     int free_;
     std::map<Reg, int> readers_;   // still to come, of masks made here
     std::set<Reg> live_;
@@ -129,11 +149,12 @@ private:
             }
             return graph;
         };
+        const std::set<Reg> shared = shared_masks(kernel_, blocks_, b);
         const auto scheduled = [&](int packet_cycles) {
             ScheduleGraph graph = graph_of(false);
-            if (!list_schedule(graph, true, packet_cycles)) {
+            if (!list_schedule(graph, &shared, packet_cycles)) {
                 graph = graph_of(true);
-                list_schedule(graph, false, packet_cycles);
+                list_schedule(graph, nullptr, packet_cycles);
             }
             return graph;
         };
@@ -165,9 +186,9 @@ private:
         block.packets = delays_.packets(graph);
     }
 
-    // False if, counting the masks that are alive, it comes to an end before all is scheduled. `packet_cycles`: how many
-    // cycles a packet stands for.
-    bool list_schedule(ScheduleGraph &graph, bool count_masks, int packet_cycles) {
+    // With `shared_masks`, those that other blocks have too, it counts the masks that are alive, and is false if it comes to an
+    // end before all is scheduled. `packet_cycles`: how many cycles a packet stands for.
+    bool list_schedule(ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles) {
         const size_t n = graph.ops.size();
         table_.emplace(kernel_, 0, packet_cycles);
         ResourceTable &table = *table_;
@@ -177,7 +198,8 @@ private:
         for (size_t i = 0; i < n; i++)
             if (missing[i] == 0) ready.push_back(static_cast<int>(i));
         size_t done = 0;
-        MaskBudget masks(kernel_, graph);
+        std::optional<MaskBudget> masks;
+        if (shared_masks != nullptr) masks.emplace(kernel_, graph, *shared_masks);
         int idle = 0;   // cycles in which nothing was scheduled
         for (int cycle = 0; done < n;) {
             const size_t before = done;
@@ -187,13 +209,13 @@ private:
                 again = false;
                 for (size_t r = 0; r < ready.size(); r++) {
                     const int i = ready[r];
-                    if (earliest[i] > cycle || (count_masks && !masks.fits(i))) continue;
+                    if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
                     if (!is_marker(graph.ops[i])) {
                         if (!table.fits(graph.ops[i], cycle)) continue;
                         table.take(graph.ops[i], cycle);
                     }
                     graph.cycle[i] = cycle;
-                    masks.take(i);
+                    if (masks) masks->take(i);
                     done++;
                     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(r));
                     for (int e : graph.out[i]) {
@@ -207,7 +229,7 @@ private:
             }
             cycle++;
             idle = done == before ? idle + 1 : 0;
-            if (count_masks && idle > most_idle) return false;
+            if (masks && idle > most_idle) return false;
         }
         return true;
     }
@@ -217,21 +239,21 @@ private:
     void pipeline(size_t b) {
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, [&](const std::vector<Op> &epilogue) { return turn_ && can_turn(kernel_, blocks_, b, epilogue); });
+        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), [&](const std::vector<Op> &epilogue) { return turn_ && can_turn(kernel_, blocks_, b, epilogue); });
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (schedule->stages > 1) {
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
+            const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
+            before.insert(before.end(), prologue.begin(), prologue.end());
             if (schedule->later) {
                 turned_.push_back(b);
-                const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
-                before.insert(before.end(), prologue.begin(), prologue.end());
                 aim_first_turn(kernel_, blocks_, b, schedule->epilogue);
                 place_later(kernel_, blocks_, b, schedule->epilogue);
             } else {
-                before.insert(before.end(), schedule->prologue.begin(), schedule->prologue.end());
-                after.insert(after.begin(), schedule->epilogue.begin(), schedule->epilogue.end());
+                const std::vector<Op> epilogue = with_own_registers(kernel_, blocks_[b].ops, schedule->epilogue);
+                after.insert(after.begin(), epilogue.begin(), epilogue.end());
             }
             blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages));
         }

@@ -80,6 +80,8 @@ private:
         const Op &op = graph_.ops[i];
         // The array and the lanes keep their pace.
         if (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode)) return false;
+        // Waits and branches stand for more than their registers say.
+        if (op.side || op.orders >= 0) return false;
         // There are as many masks alive at a time as there are registers: what makes or reads one stays.
         if (op.mask.defined() || (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Mask)) return false;
         constexpr int furthest = 48;
