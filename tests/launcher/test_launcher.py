@@ -15,7 +15,7 @@ import textwrap
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = "test build bench tune run compile inspect ops library profile whatif simulate asm disasm dashboard db format".split()
+COMMANDS = "test build bench tune learn run compile inspect ops library profile whatif simulate asm disasm dashboard db format".split()
 
 CMAKE = r"""
 while [ "$1" != -B ]; do shift; done
