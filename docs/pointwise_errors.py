@@ -47,7 +47,7 @@ def torch_error(expression):
     exponent = torch.floor(torch.log2(exact.abs().clamp(min=2.0**-126)))
     ulp = torch.pow(torch.tensor(2.0, dtype=torch.float64), exponent - 7)
     error = torch.where(finite, (result - exact).abs() / ulp, torch.zeros_like(exact))
-    return float(torch.nan_to_num(error, nan=float("inf")).max())
+    return float(torch.nan_to_num(error, nan=float("inf"), posinf=float("inf")).max())
 
 
 def number(value):

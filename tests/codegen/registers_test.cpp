@@ -130,7 +130,11 @@ TEST(Registers, HoldWhatIsReadUnderPressure) {
 
 TEST(Registers, HoldWhatIsReadInRandomSchedules) {
     silence_halide();
-    const GemmShape shape{.m = 100, .n = 70, .k = 90, .b_transposed = true, .bias = true, .addend = true};
+    GemmShape shape;
+    shape.m = 100;
+    shape.n = 70;
+    shape.k = 90;
+    shape.bias = shape.addend = true;
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
         Random random(3);

@@ -133,9 +133,9 @@ TEST_F(Rows, Reductions) {
                 if (below(2) == 0) dims.push_back(below(2) == 0 ? d : d - rank);
             WorkloadArguments arguments = {{"shape", fmt::format("{}", fmt::join(shape, "x"))}};
             if (!dims.empty()) arguments["dim"] = fmt::format("{}", fmt::join(dims, ","));
-            if (below(2) == 0) arguments["keepdim"] = "true";
+            if (below(2) == 0) arguments.insert_or_assign("keepdim", std::string("true"));
             // With a single element there is nothing to divide by.
-            if (name == std::string("var")) arguments["correction"] = "0";
+            if (name == std::string("var")) arguments.insert_or_assign("correction", std::string("0"));
             check(name, arguments, static_cast<uint64_t>(i));
         }
 }

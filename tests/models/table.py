@@ -6,6 +6,7 @@ Rows of models that are not named stay as they are.
 """
 
 import argparse
+import copy
 import pathlib
 import re
 import sys
@@ -53,7 +54,7 @@ def in_bf16(model):
         return value.bfloat16() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
     args, kwargs = torch.utils._pytree.tree_map(cast, (model.args, model.kwargs))
     with torch.no_grad():
-        return leaves(model.module.bfloat16()(*args, **kwargs))
+        return leaves(copy.deepcopy(model.module).bfloat16()(*args, **kwargs))
 
 
 def least_bytes(report):

@@ -29,7 +29,7 @@ Machine tiny_machine() {
     machine.sdma = {2, 2, 1, 4, 1, 1, 0, 1};
     machine.bus = {1};
     machine.dram = {1, 1, 1, 0, 0, 64, 1, 1, 16, 1 << 20, 0, 0};
-    machine.sa = {2, 2, 0, 1000, 1, 2, 100, false};
+    machine.sa = {2, 2, 0, 1000, 0, 1, 2, 100, false};
     return machine;
 }
 
