@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -19,7 +20,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Key;
 using testing::Not;
-using testing_db::error_of;
 using testing_db::TemporaryFolder;
 
 // A step in one feature, a slope in another, and a third that says nothing.

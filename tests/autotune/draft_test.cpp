@@ -7,11 +7,11 @@
 #include <set>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
-using testing_db::error_of;
 
 std::vector<std::string> texts(const DraftRanking &ranking) {
     std::vector<std::string> texts;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -231,7 +232,7 @@ TEST(Strategies, NamesGoBothWays) {
     for (const auto strategy : {Strategy::Draft, Strategy::Random, Strategy::Exhaustive}) {
         EXPECT_EQ(parse_strategy(strategy_name(strategy)), strategy);
     }
-    EXPECT_EQ(testing_db::error_of([] { parse_strategy("drft"); }),
+    EXPECT_EQ(error_of([] { parse_strategy("drft"); }),
               "'drft' is not a search strategy (model, draft, random, exhaustive, climb, evolve); did you mean 'draft'?");
 }
 
@@ -241,7 +242,7 @@ TEST(Strategies, EffortLevels) {
     EXPECT_LT(options_for_effort("normal").max_trials, options_for_effort("thorough").max_trials);
     EXPECT_EQ(options_for_effort("exhaustive").strategy, Strategy::Exhaustive);
     EXPECT_EQ(options_for_effort("exhaustive").max_trials, 0);
-    EXPECT_THAT(testing_db::error_of([] { options_for_effort("normall"); }), HasSubstr("did you mean 'normal'?"));
+    EXPECT_THAT(error_of([] { options_for_effort("normall"); }), HasSubstr("did you mean 'normal'?"));
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 #include <sstream>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/error_of.h"
 #include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::TemporaryFolder;
 
 TuningCache synthetic_sweep() {

@@ -9,6 +9,7 @@
 
 #include "db/sqlite.h"
 #include "tests/autotune/synthetic.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -18,7 +19,6 @@ using synthetic::quiet;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing_db::error_of;
 using testing_db::export_text;
 using testing_db::TemporaryFolder;
 

@@ -4,9 +4,9 @@
 
 #include "codegen/compile.h"
 #include "generators/vocabulary.h"
-#include "isa/error.h"
 #include "isa/machine.h"
 #include "tests/generators/pipelines.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -17,12 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string compile_error(const Pipeline &pipeline, const std::vector<Argument> &arguments, const std::string &machine = "ax01") {
-    try {
-        codegen::compile(pipeline, arguments, find_machine(machine));
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
+    return error_of([&] { codegen::compile(pipeline, arguments, find_machine(machine)); });
 }
 
 // Y = f(X), both [rows][cols]: X is copied to the pads as `xs`, `f` makes the result `ys` there, and Y is copied out.
@@ -276,7 +271,7 @@ protected:
 
 TEST_F(WeightErrors, NoneAsItShouldBe) {
     define();
-    EXPECT_EQ(error(), "");
+    EXPECT_EQ(error(), "no error");
 }
 
 TEST_F(WeightErrors, UnrolledFill) {

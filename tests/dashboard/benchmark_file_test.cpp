@@ -7,13 +7,13 @@
 #include <fstream>
 
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::TemporaryFolder;
 
 class BenchmarkFile : public testing::Test {

@@ -9,6 +9,7 @@
 
 #include "dashboard/kernel_record.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 #include "tests/support/source_path.h"
 
 namespace atalla {
@@ -17,7 +18,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-using testing_db::error_of;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;

@@ -9,12 +9,12 @@
 
 #include "db/sqlite.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::export_text;
 using testing_db::key;
 using testing_db::not_ok;

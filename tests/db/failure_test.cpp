@@ -10,13 +10,13 @@
 
 #include "db/sqlite.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::key;
 using testing_db::ok;
 using testing_db::start_child;

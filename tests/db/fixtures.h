@@ -89,14 +89,4 @@ inline std::string export_text(const Database &database) {
     return out.str();
 }
 
-template <typename Action>
-std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 }  // namespace atalla::testing_db

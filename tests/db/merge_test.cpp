@@ -9,13 +9,13 @@
 #include "db/join.h"
 #include "schedules/random.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::export_text;
 using testing_db::key;
 using testing_db::not_ok;

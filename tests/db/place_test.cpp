@@ -7,11 +7,11 @@
 #include "db/default_path.h"
 #include "db/local_disk.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
-using testing_db::error_of;
 
 // Sets the three variables, or removes those that are empty, and puts everything back.
 class Environment {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using sqlite::Access;
 using sqlite::Connection;
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::key;
 using testing_db::ok;
 using testing_db::TemporaryFolder;

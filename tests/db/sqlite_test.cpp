@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/db/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -16,7 +17,6 @@ using sqlite::Connection;
 using sqlite::Statement;
 using sqlite::Transaction;
 using testing::HasSubstr;
-using testing_db::error_of;
 using testing_db::TemporaryFolder;
 
 TEST(Sqlite, ValuesSurvive) {

@@ -9,8 +9,9 @@
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
-#include "isa/error.h"
 #include "schedules/random.h"
+#include "tests/generators/sampled_point.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -37,13 +38,7 @@ TEST(Attention, RandomShapesAndSchedules) {
         SCOPED_TRACE(fmt::format("{} on {}, {}", arguments["shape"], machine.name, i));
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
-        const std::optional<Point> point = sample(workload->space(machine), random);
-        ASSERT_TRUE(point);
-        SCOPED_TRACE(point->assignments());
-        const Evaluation evaluation = evaluator.evaluate(*point);
-        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
-        EXPECT_EQ(evaluator.verify(*point), "");
+        check_sampled_point(*workload, machine, evaluator, random);
     }
 }
 
@@ -65,12 +60,7 @@ TEST(Attention, HiddenRowsGiveZero) {
 TEST(Attention, RefusesWhatDoesNotFit) {
     const auto refusal = [](const std::string &shape, WorkloadArguments arguments = {}) -> std::string {
         arguments["shape"] = shape;
-        try {
-            find_operator(name).workload(arguments);
-        } catch (const Error &error) {
-            return error.what();
-        }
-        return "";
+        return error_of([&] { find_operator(name).workload(arguments); });
     };
     EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
     EXPECT_EQ(refusal("4x8,5x8,6x8"), "scaled_dot_product_attention: key 5x8 and value 6x8 have different lengths");

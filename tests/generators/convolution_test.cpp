@@ -8,8 +8,9 @@
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
-#include "isa/error.h"
 #include "schedules/random.h"
+#include "tests/generators/sampled_point.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -35,24 +36,13 @@ TEST(Convolution, RandomShapesAndSchedules) {
         const std::shared_ptr<const Workload> workload = find_operator("convolution").workload(arguments);
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
-        const std::optional<Point> point = sample(workload->space(machine), random);
-        ASSERT_TRUE(point);
-        SCOPED_TRACE(point->assignments());
-        const Evaluation evaluation = evaluator.evaluate(*point);
-        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
-        EXPECT_EQ(evaluator.verify(*point), "");
+        check_sampled_point(*workload, machine, evaluator, random);
     }
 }
 
 std::string refusal(const std::string &op, const std::string &shape, WorkloadArguments arguments = {}) {
     arguments["shape"] = shape;
-    try {
-        find_operator(op).workload(arguments);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
+    return error_of([&] { find_operator(op).workload(arguments); });
 }
 
 TEST(Convolution, RefusesWhatDoesNotFit) {

@@ -13,6 +13,7 @@
 #include "isa/error.h"
 #include "isa/instruction.h"
 #include "schedules/random.h"
+#include "tests/generators/sampled_point.h"
 
 namespace atalla {
 namespace {
@@ -49,14 +50,8 @@ TEST_F(Gemm, RandomShapesAndSchedules) {
         const WorkloadArguments arguments = random_workload(random);
         const std::shared_ptr<const Workload> workload = op.workload(arguments);
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
-        const std::optional<Point> point = sample(workload->space(machine), random);
-        ASSERT_TRUE(point) << workload->title();
-        SCOPED_TRACE(fmt::format("{} at {}", workload->title(), point->assignments()));
-        const Evaluation evaluation = evaluator.evaluate(*point);
-        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-        if (evaluation.status != Evaluation::Ok) continue;
-        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
-        EXPECT_EQ(evaluator.verify(*point), "");
+        SCOPED_TRACE(workload->title());
+        check_sampled_point(*workload, machine, evaluator, random);
     }
 }
 

@@ -7,23 +7,13 @@
 #include "generators/gemm.h"
 #include "generators/gemm_host.h"
 #include "generators/registry.h"
-#include "isa/error.h"
 #include "schedules/random.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Action>
-std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 const Operator &gemm_op() { return find_operator("gemm"); }
 

@@ -6,23 +6,13 @@
 #include "generators/expression.h"
 #include "generators/numerics.h"
 #include "generators/registry.h"
-#include "isa/error.h"
 #include "schedules/random.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Action>
-std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 std::string refusal(const std::string &op, const WorkloadArguments &arguments) {
     return error_of([&] { find_operator(op).workload(arguments); });

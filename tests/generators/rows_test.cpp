@@ -12,9 +12,10 @@
 #include "generators/evaluate.h"
 #include "generators/pool.h"
 #include "generators/registry.h"
-#include "isa/error.h"
 #include "schedules/random.h"
 #include "simulator/numerics.h"
+#include "tests/generators/sampled_point.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -40,16 +41,11 @@ protected:
         const Operator &op = find_operator(name);
         const std::shared_ptr<const Workload> workload = op.workload(arguments);
         EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
-        const std::optional<Point> point = sample(workload->space(machine), random);
-        ASSERT_TRUE(point);
-        SCOPED_TRACE(point->assignments());
         const Evaluator evaluator(workload, machine, seed);
-        const Evaluation evaluation = evaluator.evaluate(*point);
-        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-        EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles);
+        const std::optional<Point> point = check_sampled_point(*workload, machine, evaluator, random);
+        if (!point) return;
         EXPECT_GT(workload->draft(machine, *point), 0);
         EXPECT_FALSE(workload->words(machine, *point).empty());
-        EXPECT_EQ(evaluator.verify(*point), "");
     }
 
     // The results for these values, at the first schedule of the space.
@@ -220,16 +216,6 @@ TEST_F(Rows, WithoutElements) {
     EXPECT_TRUE(std::isnan(results("mean", {{"shape", "2x0"}, {"dim", "1"}}, {})[1]));
     EXPECT_EQ(results("mm", {{"shape", "1x0,0x2"}}, {}), (std::vector<double>{0, 0}));
     EXPECT_EQ(results("pad", {{"shape", "0"}, {"pad", "1,1"}, {"value", "2"}}, {}), (std::vector<double>{2, 2}));
-}
-
-template <typename Action>
-std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
 }
 
 std::string workload_error(const std::string &name, const WorkloadArguments &arguments) {

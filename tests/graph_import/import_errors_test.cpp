@@ -11,6 +11,7 @@
 #include "graph_import/archive.h"
 #include "isa/error.h"
 #include "tests/graph_import/fixtures.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -49,12 +50,7 @@ std::string zipped(const Entries &entries, bool deflated = false) {
 ImportedModel import_bytes(const std::string &bytes) { return import_model(std::as_bytes(std::span(bytes)), "model.pt2"); }
 
 std::string message(const std::string &bytes) {
-    try {
-        import_bytes(bytes);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
+    return error_of([&] { import_bytes(bytes); });
 }
 
 class ImportErrors : public testing::Test {
@@ -81,14 +77,14 @@ protected:
 };
 
 TEST_F(ImportErrors, UnchangedIsRead) {
-    EXPECT_EQ(with([](Entries &) {}), "");
-    EXPECT_EQ(message(zipped(original(), true)), "") << "deflated";
+    EXPECT_EQ(with([](Entries &) {}), "no error");
+    EXPECT_EQ(message(zipped(original(), true)), "no error") << "deflated";
     EXPECT_EQ(with([](Entries &entries) {
                   Entries flat;
                   for (auto &[name, data] : entries) flat[name.substr(name.find('/') + 1)] = data;
                   entries = flat;
               }),
-              "")
+              "no error")
         << "without a root folder";
 }
 
@@ -104,7 +100,7 @@ TEST_F(ImportErrors, OtherFiles) {
 
 TEST_F(ImportErrors, TruncatedAnywhere) {
     const std::string bytes = Fixtures("models").file("mlp");
-    for (size_t size = 0; size < bytes.size(); size += 97) EXPECT_NE(message(bytes.substr(0, size)), "") << size;
+    for (size_t size = 0; size < bytes.size(); size += 97) EXPECT_NE(message(bytes.substr(0, size)), "no error") << size;
 }
 
 TEST_F(ImportErrors, HostileArchives) {
@@ -133,7 +129,7 @@ TEST_F(ImportErrors, OverlappingEntries) {
 
 TEST_F(ImportErrors, Versions) {
     EXPECT_THAT(with_program("\"major\": 8", "\"major\": 9"), testing::HasSubstr("schema version 9."));
-    EXPECT_EQ(with_program("\"minor\": 20", "\"minor\": 99, \"new_field\": [1]"), "");
+    EXPECT_EQ(with_program("\"minor\": 20", "\"minor\": 99, \"new_field\": [1]"), "no error");
 }
 
 TEST_F(ImportErrors, WrongJson) {
@@ -166,7 +162,7 @@ TEST_F(ImportErrors, Weights) {
 TEST_F(ImportErrors, SeveralModels) {
     Entries entries = original();
     entries["archive/models/second.json"] = entries[program];
-    EXPECT_EQ(message(zipped(entries)), "") << "the one called model";
+    EXPECT_EQ(message(zipped(entries)), "no error") << "the one called model";
     entries["archive/models/first.json"] = entries[program];
     entries.erase(program);
     EXPECT_THAT(message(zipped(entries)), testing::HasSubstr("choose one of first, second"));

@@ -7,6 +7,7 @@
 
 #include "isa/error.h"
 #include "tests/isa/test_paths.h"
+#include "tests/support/error_of.h"
 
 namespace atalla::a48 {
 namespace {
@@ -114,12 +115,7 @@ TEST(A48, ReadsInFiles) {
 TEST(A48, ReportsPositions) {
     const auto message_of = [](const std::string &text) -> std::string {
         std::istringstream input(text);
-        try {
-            read_in(input, "old.in");
-        } catch (const Error &error) {
-            return error.what();
-        }
-        return "no error";
+        return error_of([&] { read_in(input, "old.in"); });
     };
     EXPECT_EQ(message_of("0: 00000000002F 000000000004 00000000002F 00000000002F"),
               "old.in:1:17: slot 1: slot word 0x000000000004 has the A48-undefined opcode 0x04");

@@ -10,6 +10,7 @@
 #include "isa/in_file.h"
 #include "tests/isa/random_instruction.h"
 #include "tests/isa/test_paths.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -25,12 +26,7 @@ Instruction one(const std::string &text) {
 }
 
 std::string message_of(const std::string &text) {
-    try {
-        assemble(text, "test.s");
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { assemble(text, "test.s"); });
 }
 
 // What a round trip keeps: everything but lines and the source map, which text carries as comments only.

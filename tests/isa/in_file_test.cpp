@@ -9,6 +9,7 @@
 #include "isa/error.h"
 #include "tests/isa/random_instruction.h"
 #include "tests/isa/test_paths.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -30,12 +31,7 @@ std::string written(const Program &program, InComments comments = InComments::No
 }
 
 std::string message_of(const std::string &text) {
-    try {
-        read(text);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { read(text); });
 }
 
 // Doubles four bf16 numbers; the words are those of the public example.

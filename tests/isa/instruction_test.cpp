@@ -6,6 +6,7 @@
 #include "isa/assembler.h"
 #include "isa/error.h"
 #include "tests/isa/random_instruction.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -103,47 +104,37 @@ TEST(Encoding, UsesDisjointFields) {
     }
 }
 
-template <typename Action>
-std::string message_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 TEST(Encoding, RefusesWhatDoesNotFit) {
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::addi_s, .imm = 2048}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = 2048}); }),
               "imm12 of addi.s is 2048, outside -2048..2047");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::addi_s, .imm = -2049}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = -2049}); }),
               "imm12 of addi.s is -2049, outside -2048..2047");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::jal, .imm = 1 << 24}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::jal, .imm = 1 << 24}); }),
               "imm25 of jal is 16777216, outside -16777216..16777215");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::beq_s, .imm = 42}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 42}); }),
               "offset of beq.s is 42, not a multiple of 4");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::beq_s, .imm = 2048}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 2048}); }),
               "offset of beq.s is 2048, outside -2048..2044");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::beq_s, .aux = 128}); }), "incr of beq.s is 128, outside 0..127");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::add_vv, .mask = 16}); }), "mask of add.vv is 16, outside 0..15");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::vreg_ld, .imm = 32}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .aux = 128}); }), "incr of beq.s is 128, outside 0..127");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::add_vv, .mask = 16}); }), "mask of add.vv is 16, outside 0..15");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::vreg_ld, .imm = 32}); }),
               "num_cols of vreg.ld is 32, outside 0..31");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::vreg_st, .aux = 4}); }), "sid of vreg.st is 4, outside 0..3");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::mv_mts, .a = 16}); }), "vms of mv.mts is 16, outside 0..15");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::rsum_vi, .imm = -1}); }), "imm8 of rsum.vi is -1, outside 0..255");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::addi_s, .b = 3}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::vreg_st, .aux = 4}); }), "sid of vreg.st is 4, outside 0..3");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::mv_mts, .a = 16}); }), "vms of mv.mts is 16, outside 0..15");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::rsum_vi, .imm = -1}); }), "imm8 of rsum.vi is -1, outside 0..255");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .b = 3}); }),
               "addi.s has no field b, but it is 3; leave it 0");
-    EXPECT_EQ(message_of([] { encode({.op = Opcode::nop_s, .imm = 1}); }),
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::nop_s, .imm = 1}); }),
               "nop.s has no field imm, but it is 1; leave it 0");
-    EXPECT_THAT(message_of([] { encode({.op = static_cast<Opcode>(0x50)}); }), HasSubstr("opcode 0x50 is not defined"));
+    EXPECT_THAT(error_of([] { encode({.op = static_cast<Opcode>(0x50)}); }), HasSubstr("opcode 0x50 is not defined"));
 }
 
 TEST(Encoding, RefusesToDecodeNonsense) {
-    EXPECT_THAT(message_of([] { decode(0); }), HasSubstr("slot word 0x0000000000 has the undefined opcode 0x00"));
+    EXPECT_THAT(error_of([] { decode(0); }), HasSubstr("slot word 0x0000000000 has the undefined opcode 0x00"));
     for (uint64_t opcode = 0x50; opcode <= 0x7F; opcode++) {
         EXPECT_THROW(decode(opcode), Error);
     }
-    EXPECT_THAT(message_of([] { decode(uint64_t{1} << 40); }), HasSubstr("wider than 40 bits"));
+    EXPECT_THAT(error_of([] { decode(uint64_t{1} << 40); }), HasSubstr("wider than 40 bits"));
 }
 
 TEST(Table, ListsEveryOpcodeOnceInOrder) {

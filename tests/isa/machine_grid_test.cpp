@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "isa/error.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -14,28 +14,13 @@ namespace {
 using testing::ElementsAre;
 
 std::string setting_error(const std::string &text) {
-    try {
-        parse_setting(text);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { parse_setting(text); });
 }
 std::string sweep_error(const std::string &text) {
-    try {
-        parse_sweep(text);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { parse_sweep(text); });
 }
 std::string grid_error(const std::vector<Setting> &fixed, const std::vector<Sweep> &sweeps) {
-    try {
-        machine_grid(find_machine("ax01"), fixed, sweeps);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { machine_grid(find_machine("ax01"), fixed, sweeps); });
 }
 
 TEST(MachineGrid, ReadsSettings) {

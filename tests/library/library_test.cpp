@@ -9,10 +9,10 @@
 #include <fstream>
 
 #include "isa/assembler.h"
-#include "isa/error.h"
 #include "library/atalla_kernels.h"
 #include "library/gemm_dispatch.h"
 #include "library/operator_dispatch.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -20,16 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-template <class Function>
-std::string error_of(const Function &function) {
-    try {
-        function();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
-}
 
 // Not products: copies the first word of its first tensor to its output, which is enough to see that tensors arrive.
 LibraryKernel kernel(int64_t m, int64_t n, int64_t k, int64_t cycles, bool bias = false) {
@@ -83,7 +73,7 @@ TEST(KernelLibrary, DamageIsRefused) {
     const std::vector<uint8_t> good = library_bytes(library());
     EXPECT_THAT(error_of([] { parse_library({}); }), HasSubstr("not a kernel library"));
     for (size_t size = 0; size < good.size(); size += 97) {
-        EXPECT_NE(error_of([&] { parse_library(std::span(good).first(size)); }), "") << size << " bytes";
+        EXPECT_NE(error_of([&] { parse_library(std::span(good).first(size)); }), "no error") << size << " bytes";
     }
     // Any change of a byte is refused or gives another library, but never ends the program.
     for (size_t at = 0; at < good.size(); at += 13) {

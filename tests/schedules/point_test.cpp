@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/error.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -13,12 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string parse_error(const std::string &text) {
-    try {
-        Point::parse(text);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
+    return error_of([&] { Point::parse(text); });
 }
 
 TEST(Point, TextIsCanonical) {

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "isa/error.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -83,16 +83,6 @@ Space tiles() {
         .constraint("pad", {"tile_m", "tile_n"}, "A tile fits its pad.",
                     [](const Point &point) { return point["tile_m"] * point["tile_n"] <= 4096; });
     return space;
-}
-
-template <typename Action>
-std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "no error";
 }
 
 TEST(Space, EnumerationEqualsBruteForce) {

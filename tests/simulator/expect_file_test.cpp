@@ -7,6 +7,7 @@
 
 #include "isa/error.h"
 #include "tests/isa/test_paths.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -64,12 +65,7 @@ TEST(ExpectFile, Differences) {
 
 TEST(ExpectFile, RefusesWhatIsNotOne) {
     const auto message = [](const std::string &text) -> std::string {
-        try {
-            read(text);
-        } catch (const Error &error) {
-            return error.what();
-        }
-        return "accepted";
+        return error_of([&] { read(text); });
     };
     EXPECT_EQ(message("packets 1\nq 1 2\n"), "test.expect:2: a row starts with x, m, v, d or packets, not 'q'");
     EXPECT_EQ(message("x 256 00000001\n"), "test.expect:1: register number 256 is not in 0..255");

@@ -5,6 +5,7 @@
 
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "tests/support/error_of.h"
 #include "tests/timing/rig.h"
 
 namespace atalla {
@@ -87,12 +88,7 @@ TEST(MachineFile, SetParameterNamesTheNearestKeyOrTheRange) {
     set_parameter(machine, "sa.psum_in", 1);
     EXPECT_TRUE(machine.sa.psum_in);
     const auto message = [&machine](const std::string &key, int64_t value) -> std::string {
-        try {
-            set_parameter(machine, key, value);
-        } catch (const Error &error) {
-            return error.what();
-        }
-        return "no error";
+        return error_of([&] { set_parameter(machine, key, value); });
     };
     EXPECT_EQ(message("vec.iii", 2), "vec.iii is not a machine parameter; did you mean vec.ii?");
     EXPECT_EQ(message("something.else", 2), "something.else is not a machine parameter");

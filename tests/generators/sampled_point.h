@@ -1,0 +1,32 @@
+// What every schedule of an operator must fulfil, checked at one that is drawn at random.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "generators/evaluate.h"
+#include "schedules/random.h"
+
+namespace atalla {
+
+// Draws a point of the workload's space and fails the current test unless its program runs, takes no fewer cycles than the
+// bound, and gives the unoptimized program's bits. The point, unless the test failed before it could be verified.
+inline std::optional<Point> check_sampled_point(const Workload &workload, const Machine &machine, const Evaluator &evaluator, Random &random) {
+    const std::optional<Point> point = sample(workload.space(machine), random);
+    if (!point) {
+        ADD_FAILURE() << "the space is empty";
+        return std::nullopt;
+    }
+    SCOPED_TRACE(point->assignments());
+    const Evaluation evaluation = evaluator.evaluate(*point);
+    if (evaluation.status != Evaluation::Ok) {
+        ADD_FAILURE() << evaluation.reason;
+        return std::nullopt;
+    }
+    EXPECT_GE(evaluation.cycles, workload.bound(machine).cycles);
+    EXPECT_EQ(evaluator.verify(*point), "");
+    return point;
+}
+
+}  // namespace atalla
