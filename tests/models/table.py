@@ -27,15 +27,17 @@ Written by `tests/models/table.py`: each model with random weights, exported wit
 winners (and the draft's best where there is none), and run on the simulator of `{machine}`.
 
 * *cosine*: the least over all outputs and seeds, against PyTorch in float32; *error* is the largest difference, relative to the largest
-  output, and beside it that of PyTorch's own bf16 run.
+  output; both also for PyTorch's own bf16 run.
+* ResNet-18 and MobileNetV2 have batch norms as they are made (mean 0, variance 1), the `_statistics` ones those of batches of noise:
+  a random network then amplifies every rounding error, and bf16, PyTorch's among it, does not give a cosine of 0.9995.
 * *accelerator*, *host*: calls of operators; *segments*: entries of the one program between which the host works.
 * *of bounds*: the sum of the lower bounds of the kernels' calls, as a share of the cycles.
 * *DRAM*: what the transfers moved, in MB, and how often the bytes of inputs, outputs and weights, each once, go into it.
 * *apart*: cycles of the same model with a kernel for every operator, each run from its own start to its end, and how many fewer the
   fused program takes; *same bits*: whether the fused program gives, bit for bit, what its kernels give one by one.
 
-| model | seeds | cosine | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| model | seeds | cosine | PyTorch bf16 | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -64,16 +66,16 @@ def least_bytes(report):
 
 
 def row(name, seeds, machine):
-    cosine, error, torch_error = 1.0, 0.0, 0.0
+    cosine, error, torch_cosine, torch_error = 1.0, 0.0, 1.0, 0.0
     for seed in range(seeds):
         model = zoo.make(name, seed)
         expected = [leaf.float() for leaf in model.run()]
         exported = model.export()
         compiled = atalla.compile(exported, machine=machine)
         results = leaves(compiled(*model.args, **model.kwargs))
-        found = compare(results, expected)
+        found, torch_found = compare(results, expected), compare(in_bf16(model), expected)
         cosine, error = min(cosine, found[0]), max(error, found[1])
-        torch_error = max(torch_error, compare(in_bf16(model), expected)[1])
+        torch_cosine, torch_error = min(torch_cosine, torch_found[0]), max(torch_error, torch_found[1])
         if seed == 0:
             one_by_one, apart = (atalla.compile(exported, machine=machine, one_by_one=True, fuse=fuse) for fuse in (True, False))
             alone = leaves(one_by_one(*model.args, **model.kwargs))
@@ -86,7 +88,7 @@ def row(name, seeds, machine):
     share = f"{100 * bound / profile['cycles']:.0f} %" if profile["cycles"] else ""
     dram = profile["counters"].get("dram_beats", 0) * 32
     fewer = f"{apart_cycles:,}, {100 * (1 - profile['cycles'] / apart_cycles):.1f} %" if apart_cycles else ""
-    return (f"| {name} | {seeds} | {cosine:.6f} | {error:.4f} | {torch_error:.4f} | {calls['accelerator']} | {calls['host']} | "
+    return (f"| {name} | {seeds} | {cosine:.6f} | {torch_cosine:.6f} | {error:.4f} | {torch_error:.4f} | {calls['accelerator']} | {calls['host']} | "
             f"{profile['device_calls']} | {profile['packets']:,} | {profile['cycles']:,} | {share} | {dram / 1e6:.1f}, {dram / least_bytes(report):.1f} | {fewer} | {'yes' if same else 'NO'} |")
 
 

@@ -69,29 +69,34 @@ def alexnet():
     return Model(AlexNetModule().eval(), (torch.randn(1, 3, 224, 224),))
 
 
-def lively(module, size):
-    """Convolutions that keep the size of what they get, and the statistics of a batch of images, as training leaves them: as they are
-    made, deep networks give almost nothing."""
+def with_batch_statistics(module, size):
+    """Batch norms with the statistics of batches of noise: they take away what the channels of a random network have in common, so that
+    every layer amplifies the differences, rounding errors among them. PyTorch's own bf16 run shows by how much."""
     for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight)
         if isinstance(part, nn.BatchNorm2d):
-            part.momentum = 1.0
+            part.momentum = None   # the mean over the batches
+            part.reset_running_stats()
     with torch.no_grad():
-        module.train()(pixel_values=torch.randn(8, 3, size, size))
+        for _ in range(8):
+            module.train()(pixel_values=torch.randn(8, 3, size, size))
     return module.eval()
 
 
-def resnet18(size=64):
+def resnet18(size=64, statistics=False):
     from transformers import ResNetConfig, ResNetModel
     config = ResNetConfig(layer_type="basic", embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])
-    return Model(lively(ResNetModel(config), size), (), {"pixel_values": torch.randn(1, 3, size, size)})
+    module = ResNetModel(config).eval()
+    return Model(with_batch_statistics(module, size) if statistics else module, (), {"pixel_values": torch.randn(1, 3, size, size)})
 
 
-def mobilenetv2():
+def mobilenetv2(statistics=False):
+    """The convolutions as torchvision makes them: with those of transformers (0.02 times noise) the outputs are 1e-21."""
     from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
-    config = MobileNetV2Config(image_size=96, num_labels=1000)
-    return Model(lively(MobileNetV2ForImageClassification(config), 96), (), {"pixel_values": torch.randn(1, 3, 96, 96)})
+    module = MobileNetV2ForImageClassification(MobileNetV2Config(image_size=96, num_labels=1000)).eval()
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out")
+    return Model(with_batch_statistics(module, 96) if statistics else module, (), {"pixel_values": torch.randn(1, 3, 96, 96)})
 
 
 class ViTMicroModule(nn.Module):
@@ -182,6 +187,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "mlp": mlp, "lenet": lenet, "vit_micro": vit_micro, "decode_step": decode_step, "llama_2": llama, "mobilenetv2": mobilenetv2,
     "resnet18_64": resnet18, "resnet18_224": lambda: resnet18(224), "distilbert_2": distilbert, "gpt2_2": gpt2, "bert_2": bert,
     "vit_base_2": vit_base_2, "alexnet": alexnet, "bert_12": lambda: bert(12),
+    "resnet18_64_statistics": lambda: resnet18(64, True), "mobilenetv2_statistics": lambda: mobilenetv2(True),
 }
 
 
