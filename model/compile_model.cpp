@@ -1,6 +1,7 @@
 #include "model/compile_model.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -144,6 +145,7 @@ private:
             }
         }
         if (model_.specializations.empty()) report(graph, placed);
+        used_.insert(kernel_of.begin(), kernel_of.end());
         auto made = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
         for (const auto &[name, value] : bindings) {
             auto symbol = std::make_unique<loadable::SymbolValueT>();
@@ -151,19 +153,40 @@ private:
             symbol->value = value;
             made->symbols.push_back(std::move(symbol));
         }
+        for (const auto &[kernel, fusion] : fusions_) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
         model_.specializations.push_back(std::move(made));
     }
 
-    // A fusion without a schedule that compiles stays apart.
+    // What one kernel computes in fewer cycles than several.
     void fuse(const Graph &graph, std::vector<PlacedNode> &placed) {
-        for (const Fusion &fusion : find_fusions(graph, placed)) {
+        const auto pays = [&](const Fusion &fusion) {
+            loadable::FusionT found;
             try {
-                kernels_.add(*fusion.kernel.op, fusion.kernel.workload);
+                const size_t kernel = kernels_.add(*fusion.kernel.op, fusion.kernel.workload);
+                found.kernel = kernels_.kernels()[kernel].routine.name;
+                found.cycles = kernels_.cycles(kernel);
             } catch (const Error &) {
-                continue;
+                return false;   // no schedule of it compiles
             }
-            apply(fusion, placed);
-        }
+            try {
+                for (const int32_t node : fusion.nodes) {
+                    const PlacedNode &part = placed[static_cast<size_t>(node)];
+                    if (part.place == PlacedNode::Device) found.apart += kernels_.cycles(kernels_.add(*part.op, part.workload));
+                }
+            } catch (const Error &) {
+                found.apart = INT64_MAX;   // only together on the accelerator
+            }
+            found.chosen = found.cycles < found.apart;
+            note(found);
+            return found.chosen;
+        };
+        fusions_.clear();
+        for (const Fusion &fusion : find_fusions(graph, placed, pays)) apply(fusion, placed);
+    }
+
+    void note(const loadable::FusionT &fusion) {
+        const auto [entry, is_new] = fusions_.try_emplace(fusion.kernel, fusion);
+        entry->second.calls++;
     }
 
     void report(const Graph &graph, const std::vector<PlacedNode> &placed) {
@@ -193,7 +216,8 @@ private:
         result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
         for (auto &constant : model_.constants) constant->data.clear();
         result.tables = std::move(model_);
-        result.kernels = kernels_.kernels();
+        for (const int kernel : used_)
+            if (kernel >= 0) result.kernels.push_back(kernels_.kernels()[static_cast<size_t>(kernel)]);
         return result;
     }
 
@@ -201,6 +225,8 @@ private:
     const Machine &machine_;
     const CompileModelOptions &options_;
     KernelSet kernels_;
+    std::set<int> used_;                                  // of kernels_
+    std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
     ConstantPool pool_;
     loadable::ModelT model_;
 };

@@ -20,14 +20,14 @@ struct CompileModelOptions {
     // A specialization for each; empty: for the sizes that the model was exported with.
     std::vector<Bindings> sizes;
     std::string name;   // of the model; empty: the graph's
-    bool fuse = true;          // nodes that one kernel can compute are one
+    bool fuse = true;          // nodes that one kernel computes in fewer cycles are one
     bool one_by_one = false;   // every kernel is a run of its own: what one program is compared with
 };
 
 struct CompiledModel {
     std::vector<uint8_t> bytes;            // the loadable
     loadable::ModelT tables;               // the same before it was written, without the constants' bytes
-    std::vector<ChosenKernel> kernels;
+    std::vector<ChosenKernel> kernels;     // that the program calls
 };
 
 // The sizes that the model was exported with, or the least allowed.

@@ -68,10 +68,11 @@ public:
     }
 
     // The kernel of all but trailing views; nothing if it would be a single node.
-    std::optional<Fusion> fusion() {
-        while (!nodes_.empty() && at(nodes_.back()).place == PlacedNode::View) nodes_.pop_back();
-        if (nodes_.size() < 2 || !made_) return {};
-        return Fusion{nodes_, *made_};
+    std::optional<Fusion> fusion() const {
+        std::vector<int32_t> nodes = nodes_;
+        while (!nodes.empty() && at(nodes.back()).place == PlacedNode::View) nodes.pop_back();
+        if (nodes.size() < 2 || !made_) return {};
+        return Fusion{std::move(nodes), *made_};
     }
 
 private:
@@ -135,7 +136,7 @@ private:
 
 }  // namespace
 
-std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed) {
+std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::function<bool(const Fusion &)> &take) {
     const auto uses = graph.uses();
     std::vector<bool> taken(graph.nodes.size(), false);
     std::vector<Fusion> fusions;
@@ -146,16 +147,19 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
             if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device || first.workload->expression().empty() != products) continue;
             Chain chain(graph, placed);
             if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1 || !chain.begin(node)) continue;
+            std::vector<Fusion> candidates;   // longer and longer
             for (int32_t last = node;;) {
                 const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
                 const auto &users = uses[static_cast<size_t>(result.index)];
                 if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
                 last = users[0];
+                std::optional<Fusion> fusion = chain.fusion();
+                if (fusion && (candidates.empty() || candidates.back().nodes.size() < fusion->nodes.size())) candidates.push_back(std::move(*fusion));
             }
-            std::optional<Fusion> fusion = chain.fusion();
-            if (!fusion) continue;
-            for (int32_t member : fusion->nodes) taken[static_cast<size_t>(member)] = true;
-            fusions.push_back(std::move(*fusion));
+            const auto chosen = std::find_if(candidates.rbegin(), candidates.rend(), [&](const Fusion &fusion) { return !take || take(fusion); });
+            if (chosen == candidates.rend()) continue;
+            for (int32_t member : chosen->nodes) taken[static_cast<size_t>(member)] = true;
+            fusions.push_back(std::move(*chosen));
         }
     }
     return fusions;

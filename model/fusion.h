@@ -1,7 +1,7 @@
 // Nodes that run as one kernel: a matrix product with the pointwise operators behind it, or a chain of those.
 #pragma once
 
-#include <string>
+#include <functional>
 #include <vector>
 
 #include "graph_import/graph.h"
@@ -14,9 +14,9 @@ struct Fusion {
     PlacedNode kernel;            // in place of the last one's
 };
 
-// Of nodes that are placed on the accelerator. Each node is in one at most. What a kernel would have to compute for long stays apart:
-// the instruction cache does not hold both.
-std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed);
+// Of nodes that are placed on the accelerator. Each node is in one at most. Of what could be one kernel from a node on, the longest
+// that `take` agrees to (without it, the longest).
+std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::function<bool(const Fusion &)> &take = {});
 
 // Makes the nodes of a fusion one.
 void apply(const Fusion &fusion, std::vector<PlacedNode> &placed);

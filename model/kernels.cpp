@@ -1,10 +1,13 @@
 #include "model/kernels.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "autotune/draft.h"
 #include "autotune/operator_task.h"
 #include "isa/error.h"
+#include "simulator/simulator.h"
 
 namespace atalla {
 
@@ -22,19 +25,46 @@ Routine compile_routine(const Operator &op, const Workload &workload, const Mach
     return {fmt::format("{} {}", op.name(), workload.title()), std::move(compiled.program), compiled.tensors.size()};
 }
 
+// Error for a run that takes `limit` or more (0: no limit).
+int64_t cycles_alone(const Routine &routine, const Workload &workload, const Machine &machine, int64_t limit = 0) {
+    constexpr uint32_t parameters = 0x100, alignment = 2048;
+    KernelCall call{0, {}, routine.name};
+    uint32_t at = alignment;
+    for (const std::vector<TensorSpec> &tensors : {workload.inputs(), workload.outputs()})
+        for (const TensorSpec &tensor : tensors) {
+            call.addresses.push_back(at);
+            at += static_cast<uint32_t>((2 * tensor.elements() + alignment - 1) / alignment * alignment);
+        }
+    Simulator simulator(machine);
+    simulator.load(stitch({{routine}, {{{std::move(call)}}}, parameters}).program);
+    RunOptions options;
+    if (limit > 0) (machine.timed() ? options.cycle_limit : options.step_limit) = static_cast<uint64_t>(limit);
+    const RunResult result = simulator.run(options);
+    if (!result.ok) throw Error(fmt::format("{}: {}", routine.name, result.error));
+    return static_cast<int64_t>(machine.timed() ? result.counters.cycles : result.counters.packets);
+}
+
 }  // namespace
 
 size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> &workload) {
-    const auto [entry, is_new] = known_.try_emplace(op.name() + " " + workload->text(), kernels_.size());
-    if (is_new) {
-        try {
-            kernels_.push_back(choose(op, workload));
-        } catch (...) {
-            known_.erase(entry);
-            throw;
-        }
+    const std::string key = op.name() + " " + workload->text();
+    if (const auto entry = known_.find(key); entry != known_.end()) return entry->second;
+    if (const auto entry = failed_.find(key); entry != failed_.end()) throw Error(entry->second);
+    try {
+        kernels_.push_back(choose(op, workload));
+    } catch (const Error &error) {
+        failed_.emplace(key, error.what());
+        throw;
     }
-    return entry->second;
+    workloads_.push_back(workload);
+    known_.emplace(key, kernels_.size() - 1);
+    return kernels_.size() - 1;
+}
+
+int64_t KernelSet::cycles(size_t kernel) {
+    ChosenKernel &chosen = kernels_.at(kernel);
+    if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workloads_[kernel], machine_);
+    return chosen.cycles;
 }
 
 ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
@@ -61,17 +91,21 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
         }
     }
     constexpr uint64_t drafted = 4000, tried = 8;
+    const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
     std::string failure = "its schedule space has no point";
-    for (const PricedPoint &priced : rank_by_draft(task, drafted, tried, 1, 1).points) {
+    uint64_t compiled = 0;
+    for (const PricedPoint &priced : rank_by_draft(task, drafted, measured + tried, 1, 1).points) {
         try {
-            chosen.routine = compile_routine(op, *workload, machine_, priced.point);
-            chosen.point = priced.point;
-            chosen.from = "draft";
-            return chosen;
+            Routine routine = compile_routine(op, *workload, machine_, priced.point);
+            compiled++;
+            const int64_t cycles = measured > 1 ? cycles_alone(routine, *workload, machine_, chosen.cycles) : 0;
+            if (chosen.from.empty() || cycles < chosen.cycles) chosen = {std::move(routine), priced.point, "draft", chosen.bound_cycles, cycles};
         } catch (const Error &error) {
             failure = error.what();
         }
+        if (compiled == measured) break;
     }
+    if (!chosen.from.empty()) return chosen;
     try {
         chosen.point = workload->naive_point(machine_);
         chosen.from = "naive";

@@ -17,6 +17,8 @@ struct KernelOptions {
     Database *database = nullptr;   // null: no winners
     bool tune = false;              // what has no winner, and keep it
     TuneOptions how;                // with `tune`
+    // Without a winner: how many of the schedules that the draft likes best are run to choose one. 1: its best, not run.
+    uint64_t measured = 4;
 };
 
 struct ChosenKernel {
@@ -24,6 +26,7 @@ struct ChosenKernel {
     Point point;
     std::string from;            // "winner", "tuned", "draft", "naive"
     int64_t bound_cycles = 0;
+    int64_t cycles = 0;          // of KernelSet::cycles; 0 if it was not measured
 };
 
 class KernelSet {
@@ -32,6 +35,8 @@ public:
 
     // The index of the workload's kernel; it is made when it is first asked for. Error if no schedule of it compiles.
     size_t add(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    // What a run of it alone takes, from its start to its end, on memory of zeros; packets on a machine without timing.
+    int64_t cycles(size_t kernel);
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
 
 private:
@@ -39,8 +44,10 @@ private:
 
     Machine machine_;
     KernelOptions options_;
-    std::map<std::string, size_t> known_;   // by operator and workload text
+    std::map<std::string, size_t> known_;         // by operator and workload text
+    std::map<std::string, std::string> failed_;   // why there is none, likewise
     std::vector<ChosenKernel> kernels_;
+    std::vector<std::shared_ptr<const Workload>> workloads_;   // of the kernels
 };
 
 }  // namespace atalla

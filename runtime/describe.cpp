@@ -55,6 +55,9 @@ Json specialization_json(const Model &model, const Model::Specialization &s) {
         result["routines"] = list(table.code()->routines(), range_json);
         result["calls"] = list(table.code()->calls(), range_json);
     }
+    result["fusions"] = list(table.fusions(), [](const loadable::Fusion &fusion) -> Json {
+        return {{"kernel", fusion.kernel()->str()}, {"calls", fusion.calls()}, {"cycles", fusion.cycles()}, {"apart", fusion.apart()}, {"chosen", fusion.chosen()}};
+    });
     result["steps"] = list(table.steps(), step_json);
     (void)model;
     return result;
@@ -125,6 +128,9 @@ std::string describe_text(const Model &model) {
                 text += fmt::format("  routine {:<40} {:>6} bytes of code, {} calls\n", routine["name"].get<std::string>(), routine["end"].get<int64_t>() - routine["begin"].get<int64_t>(), calls[r]);
             }
         }
+        for (const Json &fusion : s["fusions"])
+            text += fmt::format("  {} {}: {} cycles, its parts {}; {} times\n", fusion["chosen"].get<bool>() ? "fused  " : "apart  ", fusion["kernel"].get<std::string>(), fusion["cycles"].get<int64_t>(),
+                                fusion["apart"].get<int64_t>(), fusion["calls"].get<int>());
         for (const Json &step : s["steps"])
             text += step["on"] == "host" ? fmt::format("  host         {} ({})\n", step["node"].get<std::string>(), step["target"].get<std::string>())
                                          : fmt::format("  accelerator  {}\n", step["node"].get<std::string>());

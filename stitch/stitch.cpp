@@ -29,7 +29,7 @@ public:
 
     Stitched run() {
         if (plan_.segments.empty()) throw Error("nothing to stitch: the plan has no segment");
-        check_calls();
+        note_calls();
         place_routines();
         write_dispatch();
         uint32_t at = plan_.parameters;
@@ -40,7 +40,8 @@ public:
     }
 
 private:
-    void check_calls() const {
+    void note_calls() {
+        called_.assign(plan_.routines.size(), false);
         for (const Segment &segment : plan_.segments)
             for (const KernelCall &call : segment.calls) {
                 if (call.routine >= plan_.routines.size())
@@ -49,6 +50,7 @@ private:
                 if (call.addresses.size() != routine.tensors)
                     throw Error(fmt::format("cannot stitch {}: {} has {} tensors, but the call gives {} addresses", call.node, routine.name,
                                             routine.tensors, call.addresses.size()));
+                called_[call.routine] = true;
             }
     }
 
@@ -60,11 +62,15 @@ private:
         return static_cast<uint32_t>(packets);
     }
 
-    // Where each distinct body begins. Bodies are the same if all of their packets are: they have relative jumps only.
+    // Where each distinct body that is called begins. Bodies are the same if all of their packets are: they have relative jumps only.
     void place_routines() {
         std::map<std::vector<uint64_t>, size_t> known;
         uint32_t at = driver_packets() * packet_bytes;
         for (size_t r = 0; r < plan_.routines.size(); r++) {
+            if (!called_[r]) {
+                body_of_.push_back(0);
+                continue;
+            }
             const Routine &routine = plan_.routines[r];
             std::vector<uint64_t> words;
             for (const PlacedPacket &packet : routine.program.packets)
@@ -133,7 +139,8 @@ private:
 
     const StitchPlan &plan_;
     Stitched result_;
-    std::vector<size_t> body_of_;    // of a routine of the plan: index into result_.routines
+    std::vector<bool> called_;       // of a routine of the plan
+    std::vector<size_t> body_of_;    // of a routine of the plan that is called: index into result_.routines
     std::vector<size_t> first_of_;   // of a body: the first routine of the plan that is it
 };
 

@@ -46,7 +46,7 @@ struct CodeRange {
 struct Stitched {
     Program program;                    // with the parameter words as data
     std::vector<uint32_t> entries;      // one a segment: write it to segment_word before the run
-    std::vector<CodeRange> routines;    // in address order; equal ones of the plan are here once
+    std::vector<CodeRange> routines;    // in address order: those of the plan that are called, equal ones once
     std::vector<CodeRange> calls;       // in the order of segments and calls
 };
 

@@ -25,6 +25,7 @@ struct Options {
     std::vector<std::string> sizes, on_host, host_kernels;
     bool tune = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = default_tune_options().max_trials;
+    uint64_t measured = KernelOptions().measured;
 };
 
 // "s77=1,batch=8" once for each specialization.
@@ -85,6 +86,7 @@ void compile(const Options &options) {
     if (options.tune || std::filesystem::exists(file)) database.emplace(file);
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
+    how.kernels.measured = options.measured;
     how.kernels.how = default_tune_options();
     how.kernels.how.max_trials = options.trials;
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
@@ -109,7 +111,7 @@ int main(int argc, char **argv) {
     CLI::App app("Compiles a model that torch.export.save wrote to one program and what the host does around it.", "atalla-compile");
     app.footer("Examples:\n  atalla compile model.pt2 -o model.atl\n  atalla compile model.pt2 -o model.atl --machine fsim --tune\n"
                "  atalla compile model.pt2 -o model.atl --sizes s77=1 --sizes s77=8\n\n"
-               "Kernels use the database's winners; what has none is compiled with the schedule that the draft model likes best.");
+               "Kernels use the database's winners; for what has none a few schedules that the draft model likes best are simulated.");
     Options options;
     app.add_option("FILE", options.file, "The .pt2 file")->required();
     app.add_option("-o,--output", options.output, "The .atl file to write")->required();
@@ -118,6 +120,7 @@ int main(int argc, char **argv) {
     app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
+    app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated");
     app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated");

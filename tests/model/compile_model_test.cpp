@@ -8,6 +8,7 @@
 #include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "model/aten_call.h"
+#include "model/fusion.h"
 #include "generators/registry.h"
 #include "runtime/bf16.h"
 #include "runtime/context.h"
@@ -168,10 +169,49 @@ TEST(CompileModelFusion, GivesTheBitsOfItsOperators) {
             ASSERT_EQ(calls.size(), 2u);
             EXPECT_THAT(fused.kernels.at(0).routine.name, testing::HasSubstr(sum_first ? "add(t3, relu(linear(t0, t1, t2)))" : "add(relu(linear(t0, t1, t2)), t3)"));
             EXPECT_THAT(fused.kernels.at(1).routine.name, testing::HasSubstr("neg(mul(t0, t0))"));
+            EXPECT_EQ(fused.tables.specializations[0]->code->routines.size(), 2u);   // the parts were measured and are not in it
+            const auto &fusions = fused.tables.specializations[0]->fusions;
+            ASSERT_EQ(fusions.size(), 2u);
+            for (const auto &fusion : fusions) {
+                EXPECT_TRUE(fusion->chosen) << fusion->kernel;
+                EXPECT_GT(fusion->cycles, 0);
+                EXPECT_GT(fusion->apart, fusion->cycles);
+            }
+            EXPECT_TRUE(apart.tables.specializations[0]->fusions.empty());
             if (std::string(machine) == "ax01") {
                 EXPECT_LT(of_fused.last.cycles, of_apart.last.cycles);
             }
         }
+}
+
+TEST(CompileModelFusion, TakesLessWhereTheLongestDoesNotPay) {
+    const Graph graph = residual(false);
+    const std::vector<PlacedNode> placed = place_nodes(graph, {.on_host = {"aten::sin"}, .registered = {}});
+    std::vector<size_t> asked;
+    const auto two_at_most = [&](const Fusion &fusion) {
+        asked.push_back(fusion.nodes.size());
+        return fusion.nodes.size() == 2;
+    };
+    const std::vector<Fusion> fusions = find_fusions(graph, placed, two_at_most);
+    EXPECT_THAT(asked, testing::ElementsAre(3, 2, 2));   // linear, relu, add; linear, relu; mul, neg
+    ASSERT_EQ(fusions.size(), 2u);
+    EXPECT_EQ(fusions[0].kernel.op->name(), "relu(linear(t0, t1, t2))");
+    EXPECT_TRUE(find_fusions(graph, placed, [](const Fusion &) { return false; }).empty());
+}
+
+TEST(CompileModelKernels, AreTheFastestOfThoseThatAreMeasured) {
+    const Operator &op = find_operator("gelu");
+    const std::shared_ptr<const Workload> workload = op.workload_of({{"x", {64, 96}}}, {});
+    KernelOptions how;
+    int64_t before = 0;
+    for (const uint64_t measured : {1, 4, 8}) {
+        how.measured = measured;
+        KernelSet kernels(find_machine("ax01"), how);
+        const int64_t cycles = kernels.cycles(kernels.add(op, workload));
+        EXPECT_GE(cycles, workload->bound(find_machine("ax01")).cycles);
+        EXPECT_TRUE(before == 0 || cycles <= before) << cycles << " after " << before;
+        before = cycles;
+    }
 }
 
 TEST(CompileModelErrors, NameEveryUnknownOperator) {

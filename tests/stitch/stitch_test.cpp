@@ -113,6 +113,18 @@ TEST_P(Stitching, RepeatedLayersShareTheirCode) {
     EXPECT_EQ(chain.result(simulator), chain.expected);
 }
 
+TEST_P(Stitching, RoutinesWithoutCallsStayOut) {
+    Chain chain(GetParam());
+    chain.plan.routines.push_back(routine_of(pipelines::relu({8, 64, 4}), chain.machine, "nobody's"));
+    chain.add(pipelines::bias_add({8, 64, 4}), "bias");
+    const Stitched stitched = stitch(chain.plan);
+    ASSERT_EQ(stitched.routines.size(), 1u);
+    EXPECT_EQ(stitched.routines[0].name, "bias");
+    Simulator simulator = chain.loaded(stitched);
+    ASSERT_TRUE(simulator.run().ok);
+    EXPECT_EQ(chain.result(simulator), chain.expected);
+}
+
 TEST_P(Stitching, SegmentsAreEnteredThroughTheirWord) {
     Chain chain(GetParam());
     chain.add(pipelines::relu({8, 64, 4}), "relu");
