@@ -5,50 +5,18 @@
 
 #include <fmt/format.h>
 
+#include "generators/gemm_plan.h"
+
 namespace atalla {
 
 namespace {
 
-constexpr int64_t lanes = 32;
+constexpr int64_t lanes = GemmPlan::lanes;
 // Rows of B that may stay in one pad: a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
-
-// Fitted to simulated points, in cycles: what a visit costs beside its rows where the adder or the array decides, a turn of
-// the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.
-constexpr double adder_overhead = 12, array_overhead = 103, weight_loop_cost = 40, pad_row_cost = 4.6, pad_loop_cost = 66;
-// A block beside its visits and rows, its code in packets, and a kernel beside its blocks.
-constexpr double block_overhead = 150, block_code_overhead = 60, start_overhead = 600;
-// A line that the instruction cache misses; transfers alone, and with little under way; transfers along k.
-constexpr double miss_cycles = 35, bytes_per_cycle = 30, first_bytes_per_cycle = 24, row_major_cost = 1.15;
-constexpr double transfer_latency = 170;
-// In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
-constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
-
-int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
-
-// Rows of a block that pass through the pads at once.
-int64_t pass_rows(const Point &point, int64_t rows) { return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows; }
-
-// What a point means for a shape: the loops that gemm() makes of it.
-struct Plan {
-    Plan(const GemmShape &shape, const Machine &machine, const Point &point)
-        : rows(std::min(point["rows"], shape.m)), row_blocks(blocks_of(shape.m, rows)), col_blocks(blocks_of(shape.n, lanes)),
-          k_tiles(blocks_of(shape.k, lanes)), stored_rows(blocks_of(pass_rows(point, rows), machine.pad.count) * machine.pad.count),
-          sums_in_registers(point["sums_in_registers"] != 0), m_outer(point["m_outer"] != 0),
-          slots(point["slots"]), pass(pass_rows(point, rows)), k_block(std::min(point["k_block"], k_tiles)), straight(point["blocks_unrolled"] != 0), b_resident(point["b_resident"] != 0 && col_blocks > 1),
-          ahead(machine.timed() && k_block == k_tiles) {}
-    int64_t rows, row_blocks, col_blocks, k_tiles, stored_rows;
-    bool sums_in_registers, m_outer;
-    int64_t slots;     // of each buffer that transfers fill or empty
-    int64_t pass;      // rows that are in the pads at once
-    int64_t k_block;   // k tiles that come at once
-    bool straight;     // no loops over blocks
-    bool b_resident;
-    bool ahead;        // operands come a block ahead, in two slots
-};
 
 // Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as possible,
 // and as little as whole rounds of the pads allow.
@@ -68,7 +36,7 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 }  // namespace
 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
-    const Plan plan(shape, machine, point);
+    const GemmPlan plan(shape, machine, point);
     // Two slots where transfers run ahead.
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
@@ -140,7 +108,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=](const Point &point) {
                          constexpr int64_t most_copies = 32;
                          const int64_t rows = std::min(point["rows"], shape.m), blocks = blocks_of(shape.m, rows) * blocks_of(shape.n, lanes);
-                         const int64_t parts = rows / pass_rows(point, rows);
+                         const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
                          return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
                      });
     space.constraint("pads", {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
@@ -179,7 +147,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
 }
 
 std::string gemm_words(const GemmShape &shape, const Machine &machine, const Point &point) {
-    const Plan plan(shape, machine, point);
+    const GemmPlan plan(shape, machine, point);
     std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows) : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
     text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
@@ -192,70 +160,6 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
     return text;
-}
-
-namespace {
-
-// Packets of a functional machine, where nothing but the slots and the room in the pads costs anything.
-double packets_draft(const Plan &plan, const Point &point) {
-    const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
-    const double parts = rows / static_cast<double>(plan.pass), blocks = static_cast<double>(plan.row_blocks * plan.col_blocks);
-    // Rows come two a packet, while others are multiplied if they do not all need the same room.
-    const double weights = lanes + packet_start + static_cast<double>(lanes / point["weight_unroll"] - 1) * packet_loop;
-    double block = k_tiles * weights;
-    if (plan.sums_in_registers) {
-        block += parts > 1 ? k_tiles * std::max(rows, parts * packet_part + rows / 2) + parts * packet_part + rows / parts / 2 : (k_tiles * 1.5 + 0.5) * rows + packet_part;
-    } else {
-        block += k_tiles * rows * (2 + packet_loop / static_cast<double>(point["row_unroll"])) + 2 * rows;
-    }
-    return packet_start + lanes + blocks * (block + (plan.straight ? 0 : packet_loop));
-}
-
-}  // namespace
-
-double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
-    if (!shape.batch.empty()) {
-        GemmShape one = shape;
-        one.batch.clear();
-        return gemm_draft(one, machine, point) * static_cast<double>(shape.products());
-    }
-    const Plan plan(shape, machine, point);
-    if (!machine.timed()) return packets_draft(plan, point);
-    const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
-    const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
-
-    // A visit is the time between two loads of the weights, a block what ends with its results stored.
-    const double switch_cost = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
-    double visit, visit_code;
-    if (plan.sums_in_registers) {
-        const double per_row = machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii);
-        visit = std::max(per_row * rows + adder_overhead, rows + array_overhead) + switch_cost;
-        visit_code = visit;
-    } else {
-        const double per_row = pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"]);
-        visit = per_row * rows + array_overhead + switch_cost;
-        visit_code = array_overhead + per_row * static_cast<double>(point["row_unroll"]);
-    }
-    const double block_code = rows + block_code_overhead;
-    double block = k_tiles * visit + rows + block_overhead, start = start_overhead;
-    // Code that does not fit the cache pushes out as much again: once a block, or once a visit if its loop is that long.
-    const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-    const double miss = miss_cycles * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
-    block += 2 * miss * std::max(0.0, std::min(visit_code, capacity) + block_code - capacity);
-    block += 2 * miss * std::max(0.0, visit_code - capacity) * k_tiles;
-    start += miss * (visit_code + block_code);
-
-    const double a_bytes = 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
-    if (plan.k_block < plan.k_tiles) {
-        // Nothing is under way while a block of k tiles computes.
-        const double part = 2 * lanes * lanes * static_cast<double>(plan.k_block) * (1 + rows / lanes);
-        const double wait = transfer_latency + part / first_bytes_per_cycle;
-        return start + row_blocks * col_blocks * (block + k_tiles / static_cast<double>(plan.k_block) * wait);
-    }
-    const double bytes = plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * col_blocks;
-    start += 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle;
-    const double transfers = bytes / bytes_per_cycle * (point["b_row_major"] && point["b_block"] == 1 ? row_major_cost : 1);
-    return start + std::max(row_blocks * col_blocks * block, transfers);
 }
 
 }  // namespace atalla

@@ -1,4 +1,4 @@
-// The schedule space of the matrix product and the arithmetic that prices its points.
+// The schedule space of the matrix product.
 #pragma once
 
 #include <string>
@@ -16,7 +16,5 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine);
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point);
 // The point for people, as a clause.
 std::string gemm_words(const GemmShape &shape, const Machine &machine, const Point &point);
-// Predicted cycles. The constants that no document gives were fitted to simulated points; docs/gemm.md has the table.
-double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "generators/gemm_draft.h"
 #include "generators/gemm_epilogue.h"
 #include "generators/gemm_host.h"
 #include "generators/gemm_space.h"

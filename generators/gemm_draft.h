@@ -1,0 +1,13 @@
+// The arithmetic that prices the points of the matrix product's schedule space.
+#pragma once
+
+#include "generators/gemm.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+
+namespace atalla {
+
+// Predicted cycles. The constants that no document gives were fitted to simulated points; docs/gemm.md has the table.
+double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point);
+
+}  // namespace atalla

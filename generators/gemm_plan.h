@@ -1,0 +1,46 @@
+// What a point of the schedule space means for a matrix product: the loops that gemm() makes of it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "generators/gemm.h"
+#include "isa/machine.h"
+#include "schedules/point.h"
+
+namespace atalla {
+
+inline int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
+struct GemmPlan {
+    static constexpr int64_t lanes = 32;
+
+    GemmPlan(const GemmShape &shape, const Machine &machine, const Point &point)
+        : rows(std::min(point["rows"], shape.m)),
+          row_blocks(blocks_of(shape.m, rows)),
+          col_blocks(blocks_of(shape.n, lanes)),
+          k_tiles(blocks_of(shape.k, lanes)),
+          pass(pass_rows(point, rows)),
+          stored_rows(blocks_of(pass, machine.pad.count) * machine.pad.count),
+          k_block(std::min(point["k_block"], k_tiles)),
+          slots(point["slots"]),
+          sums_in_registers(point["sums_in_registers"] != 0),
+          m_outer(point["m_outer"] != 0),
+          straight(point["blocks_unrolled"] != 0),
+          b_resident(point["b_resident"] != 0 && col_blocks > 1),
+          ahead(machine.timed() && k_block == k_tiles) {}
+
+    // Rows of a block that pass through the pads at once.
+    static int64_t pass_rows(const Point &point, int64_t rows) { return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows; }
+
+    int64_t rows, row_blocks, col_blocks, k_tiles;
+    int64_t pass, stored_rows;  // rows that are in the pads at once, and the room that they take
+    int64_t k_block;            // k tiles that come at once
+    int64_t slots;              // of each buffer that transfers fill or empty
+    bool sums_in_registers, m_outer;
+    bool straight;              // no loops over blocks
+    bool b_resident;
+    bool ahead;                 // operands come a block ahead, in two slots
+};
+
+}  // namespace atalla
