@@ -2,6 +2,8 @@
 #include "library/atalla_kernels.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,8 +36,9 @@ int guarded(const Function &function) {
     return 1;
 }
 
-void demand(const void *pointer, const char *name) {
-    if (pointer == nullptr) throw Error(fmt::format("'{}' is a null pointer", name));
+void demand(std::initializer_list<std::pair<const char *, const void *>> pointers) {
+    for (const auto &[name, pointer] : pointers)
+        if (pointer == nullptr) throw Error(fmt::format("'{}' is a null pointer", name));
 }
 
 int64_t elements(int64_t rows, int64_t columns) {
@@ -50,8 +53,7 @@ const char *atalla_library_error(void) { return last_error.c_str(); }
 
 int atalla_library_open(const char *file, atalla_library **library) {
     return guarded([&] {
-        demand(file, "file");
-        demand(library, "library");
+        demand({{"file", file}, {"library", library}});
         *library = new atalla_library{read_library(file)};
     });
 }
@@ -65,13 +67,10 @@ const char *atalla_library_machine(const atalla_library *library) { return libra
 int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b, const uint16_t *bias, uint16_t *c,
                 unsigned flags, atalla_gemm_report *report) {
     return guarded([&] {
-        demand(library, "library");
-        demand(a, "a");
-        demand(b, "b");
-        demand(c, "c");
+        demand({{"library", library}, {"a", a}, {"b", b}, {"c", c}});
         if (flags & ~(ATALLA_GEMM_BIAS | ATALLA_GEMM_RELU)) throw Error(fmt::format("there is no flag {}", flags));
         const GemmCall call{m, n, k, (flags & ATALLA_GEMM_BIAS) != 0, (flags & ATALLA_GEMM_RELU) != 0};
-        if (call.bias) demand(bias, "bias");
+        if (call.bias) demand({{"bias", bias}});
         GemmChoice choice;
         const Bf16 result = library->gemm.run(call, {a, a + elements(m, k)}, {b, b + elements(n, k)}, call.bias ? Bf16(bias, bias + elements(n, 1)) : Bf16(), &choice);
         std::copy(result.begin(), result.end(), c);
@@ -82,14 +81,11 @@ int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, 
 int atalla_call(const atalla_library *library, const char *op, const char *attributes, const atalla_tensor *inputs, size_t count, uint16_t *output,
                 size_t output_elements, atalla_call_report *report) {
     return guarded([&] {
-        demand(library, "library");
-        demand(op, "op");
-        demand(inputs, "inputs");
-        demand(output, "output");
+        demand({{"library", library}, {"op", op}, {"inputs", inputs}, {"output", output}});
         OperatorCall call{op, attributes == nullptr ? "{}" : attributes, {}};
         for (size_t i = 0; i < count; i++) {
-            demand(inputs[i].data, "data");
-            if (inputs[i].rank > 0) demand(inputs[i].shape, "shape");
+            demand({{"data", inputs[i].data}});
+            if (inputs[i].rank > 0) demand({{"shape", inputs[i].shape}});
             call.inputs.push_back({{inputs[i].shape, inputs[i].shape + inputs[i].rank}, inputs[i].data});
         }
         OperatorChoice choice;

@@ -118,8 +118,9 @@ LibraryKernel kernel_of(const atlib::Kernel &kernel) {
     return read;
 }
 
+// What macros of a library with this name begin with.
 std::string capitals(std::string_view name) {
-    std::string text;
+    std::string text = name.empty() ? "ATLIB" : std::isdigit(static_cast<unsigned char>(name.front())) ? "ATLIB_" : "";
     for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : '_';
     return text;
 }

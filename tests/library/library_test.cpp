@@ -8,46 +8,22 @@
 #include <filesystem>
 #include <fstream>
 
-#include "isa/assembler.h"
 #include "library/atalla_kernels.h"
 #include "library/gemm_dispatch.h"
 #include "library/operator_dispatch.h"
+#include "tests/library/hand_written.h"
 #include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
 
+using hand_written::copy_kernel;
+using hand_written::kernel;
+using hand_written::library;
+using hand_written::operators;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// Not products: copies the first word of its first tensor to its output, which is enough to see that tensors arrive.
-LibraryKernel kernel(int64_t m, int64_t n, int64_t k, int64_t cycles, bool bias = false) {
-    LibraryKernel one;
-    one.op = "gemm";
-    one.workload = fmt::format(R"({{"addend":false,"alpha":1.0,"b":"nk","beta":1.0,"bias":{},"k":{},"m":{},"n":{},"relu":false,"type":"bf16"}})", bias, k, m, n);
-    one.point = R"({"rows":4})";
-    one.cycles = cycles;
-    one.bound_cycles = cycles / 2;
-    one.inputs = {{"A", {k, m}}, {"B", {k, n}}};
-    if (bias) one.inputs.push_back({"bias", {n}});
-    one.outputs = {{"C", {n, m}}};
-    const std::string output = bias ? "72" : "68";
-    one.program = assemble("addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, " + output + "\nlw.s x2, 0(x5)\nlw.s x3, 0(x1)\nnop.s\nsw.s x3, 0(x2)\nhalt.s\n");
-    one.program.symbols.clear();
-    for (PlacedPacket &packet : one.program.packets) packet.line = 0;
-    one.run = "0123";
-    one.recorded = 1700000000000;
-    return one;
-}
-
-KernelLibrary library() {
-    KernelLibrary all;
-    all.machine = find_machine("ax01");
-    all.compiler = "compiler-1";
-    all.kernels = {kernel(64, 64, 64, 1000), kernel(32, 32, 32, 300), kernel(32, 32, 128, 900), kernel(32, 32, 64, 600, true)};
-    return all;
-}
 
 TEST(KernelLibrary, ComesBackAsItWasInOrder) {
     const std::vector<uint8_t> bytes = library_bytes(library());
@@ -144,33 +120,6 @@ TEST(GemmDispatch, TensorsAreCutAndPutTogether) {
     for (const size_t at : {size_t{0}, size_t{32}, size_t{64}, size_t{96}, size_t{3200}}) EXPECT_EQ(wide[at], 7) << at;
 }
 
-// Copies word by word: eight elements of one input, each its own item, or rows of `columns`.
-LibraryKernel copy_kernel(const std::string &op, const std::string &shape, int64_t items, int64_t cycles, const std::string &attributes = "{}") {
-    LibraryKernel one = kernel(1, 1, 1, cycles);
-    one.op = op;
-    one.workload = fmt::format(R"({{"attributes":{},"tensors":[["x",{}]],"type":"bf16"}})", attributes, shape);
-    one.inputs = {{"x", {8}}};
-    one.outputs = {{"out", {8}}};
-    std::string text = "addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, 64\nlw.s x2, 0(x5)\n";
-    for (int word = 0; word < 4; word++) text += fmt::format("lw.s x3, {}(x1)\nnop.s\nsw.s x3, {}(x2)\n", 4 * word, 4 * word);
-    one.program = assemble(text + "halt.s\n");
-    one.program.symbols.clear();
-    for (PlacedPacket &packet : one.program.packets) packet.line = 0;
-    one.items = items;
-    if (items > 0) one.sliced = {true};
-    return one;
-}
-
-KernelLibrary operators() {
-    KernelLibrary all = library();
-    all.kernels.push_back(copy_kernel("copy", "[2,4]", 8, 100));
-    all.kernels.push_back(copy_kernel("rows", "[4,2]", 4, 100));
-    all.kernels.push_back(copy_kernel("rows", "[8,1]", 8, 90));
-    all.kernels.push_back(copy_kernel("whole", "[8]", 0, 100));
-    all.kernels.push_back(copy_kernel("along", "[4,2]", 4, 100, R"({"dim":1})"));
-    return parse_library(library_bytes(all));
-}
-
 TEST(OperatorDispatch, RunsItemsThatAreIndependent) {
     const KernelLibrary all = operators();
     const OperatorDispatch dispatch(all);
@@ -234,7 +183,7 @@ TEST(CInterface, CallsAnyOperator) {
     EXPECT_NE(atalla_call(opened, "copy", nullptr, &x, 1, output.data(), 11, nullptr), 0);
     EXPECT_STREQ(atalla_library_error(), "copy gives 12 elements, but there is room for 11");
     EXPECT_NE(atalla_call(opened, "copy", nullptr, nullptr, 1, output.data(), 12, nullptr), 0);
-        atalla_library_close(opened);
+    atalla_library_close(opened);
     EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, const char *attributes, const atalla_tensor *input_0,"));
 }
 
