@@ -56,12 +56,12 @@ atalla::TuneOptions tune_options(const Options &given) {
     if (!given.trials.empty()) set_budget(given.trials, options);
     if (!given.strategy.empty()) {
         options.strategy = atalla::parse_strategy(given.strategy);
-        if (options.strategy == atalla::Strategy::Exhaustive && given.budget.empty()) options.max_trials = 0;
+        if (options.strategy == atalla::Strategy::Exhaustive && given.budget.empty() && given.trials.empty()) options.max_trials = 0;
     }
     if (given.prove) {
         options.strategy = atalla::Strategy::Exhaustive;
         options.prove = true;
-        if (given.budget.empty()) options.max_trials = 0;
+        if (given.budget.empty() && given.trials.empty()) options.max_trials = 0;
     }
     options.seed = given.seed;
     if (given.quiet) options.progress = atalla::ProgressMode::Quiet;
