@@ -13,12 +13,6 @@ namespace atalla {
 
 namespace {
 
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 ComparedMetric compare_counts(const std::vector<double> &before, const std::vector<double> &after) {
     ComparedMetric metric;
     metric.exact = true;

@@ -8,10 +8,6 @@
 
 namespace atalla {
 
-namespace {
-
-constexpr size_t exact_limit = 50;
-
 double median(std::vector<double> values) {
     const size_t middle = values.size() / 2;
     std::nth_element(values.begin(), values.begin() + middle, values.end());
@@ -19,6 +15,10 @@ double median(std::vector<double> values) {
     if (values.size() % 2 == 1) return upper;
     return (upper + *std::max_element(values.begin(), values.begin() + middle)) / 2;
 }
+
+namespace {
+
+constexpr size_t exact_limit = 50;
 
 // Probability of U <= u under the hypothesis: the share of the orders of n + m values that give so small a U. With
 // ways(n, m, u) = ways(n - 1, m, u - m) + ways(n, m - 1, u), by whose value is the largest.

@@ -6,6 +6,9 @@
 
 namespace atalla {
 
+// Of at least one value.
+double median(std::vector<double> values);
+
 struct RankTest {
     // Two-sided probability of ranks as uneven as these if both samples came from one distribution (Mann and Whitney's U).
     // Exact for samples without ties of up to 50 each, else by the normal approximation with ties and continuity corrected.

@@ -1,8 +1,11 @@
 #include "dashboard/site_json.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
+#include "dashboard/rank_test.h"
 #include "schedules/bounds.h"
 
 namespace atalla {
@@ -181,6 +184,41 @@ ordered_json models_json(const std::vector<SiteModel> &models) {
     return all;
 }
 
+namespace {
+
+// A row for each metric that several runs have: its value in each of them, null where a run lacks it.
+ordered_json benchmark_history_json(const std::vector<std::vector<BenchmarkResults>> &history) {
+    struct Row {
+        bool exact;
+        std::map<size_t, double> values;  // by run
+    };
+    std::map<std::tuple<std::string, std::string, std::string>, Row> rows;  // by file, benchmark and metric
+    ordered_json dates = ordered_json::array();
+    for (size_t run = 0; run < history.size(); run++) {
+        std::string date;
+        for (const BenchmarkResults &file : history[run]) {
+            date = std::max(date, file.date);
+            for (const auto &[name, benchmark] : file.runs) {
+                for (const auto &[counter, values] : benchmark.counters)
+                    if (is_exact_counter(counter) && !values.empty())
+                        rows.try_emplace({file.name, name, counter}, Row{true, {}}).first->second.values[run] = *std::max_element(values.begin(), values.end());
+                if (!benchmark.seconds.empty()) rows.try_emplace({file.name, name, "time"}, Row{false, {}}).first->second.values[run] = median(benchmark.seconds);
+            }
+        }
+        dates.push_back(date);
+    }
+    ordered_json json = {{"dates", dates}, {"rows", ordered_json::array()}};
+    for (const auto &[key, row] : rows) {
+        if (row.values.size() < 2) continue;
+        ordered_json values = ordered_json::array();
+        for (size_t run = 0; run < history.size(); run++) values.push_back(row.values.contains(run) ? ordered_json(row.values.at(run)) : ordered_json());
+        json["rows"].push_back({{"benchmark", std::get<1>(key)}, {"metric", std::get<2>(key)}, {"exact", row.exact}, {"values", values}});
+    }
+    return json;
+}
+
+}  // namespace
+
 ordered_json benchmarks_json(const SiteBenchmarks &benchmarks, const CompareOptions &options) {
     ordered_json results = ordered_json::array();
     for (const BenchmarkResults &file : benchmarks.current) {
@@ -193,7 +231,8 @@ ordered_json benchmarks_json(const SiteBenchmarks &benchmarks, const CompareOpti
         }
         results.push_back({{"name", file.name}, {"date", file.date}, {"host", file.host}, {"runs", runs}});
     }
-    ordered_json json = {{"results", results}, {"comparison", nullptr}, {"previous", ordered_json::array()}};
+    ordered_json json = {{"results", results}, {"comparison", nullptr}, {"previous", ordered_json::array()},
+                         {"history", benchmark_history_json(benchmarks.history)}};
     if (benchmarks.previous.empty()) return json;
     json["comparison"] = comparison_json(compare_benchmarks(benchmarks.previous, benchmarks.current, options), options);
     for (const BenchmarkResults &file : benchmarks.previous)

@@ -7,7 +7,7 @@
 
 namespace atalla {
 
-// Predicted cycles. The constants that no document gives were fitted to simulated points; docs/gemm.md has the table.
+// Predicted cycles. The constants that no document gives were fitted to simulated points.
 double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 using atalla::Error;
 
 struct Options {
-    fs::path database, benchmarks, previous;
-    std::vector<fs::path> shapes, compiled;
+    fs::path database, previous;
+    std::vector<fs::path> benchmarks, shapes, compiled;
     bool json = false, quiet = false;
     atalla::SiteOptions site;
 };
@@ -38,19 +38,34 @@ std::vector<fs::path> shipped_shapes(const fs::path &pages) {
     return files;
 }
 
-// ./atalla bench keeps the results of the run before in a folder inside that of the latest.
-void read_benchmarks(Options &options) {
-    const char *folder = std::getenv("ATALLA_BENCH");
-    const bool chosen = !options.benchmarks.empty();
-    if (!chosen && folder != nullptr) options.benchmarks = folder;
+// The runs that ./atalla bench keeps, a folder each, whose names are in the order of time.
+std::vector<fs::path> kept_runs(const fs::path &results) {
+    std::vector<fs::path> runs;
     std::error_code ignored;
-    if (options.benchmarks.empty() ||
-        (!chosen && (!fs::is_directory(options.benchmarks, ignored) || fs::is_empty(options.benchmarks, ignored))))
-        return;
-    options.site.benchmarks.current = atalla::read_benchmarks(options.benchmarks);
-    const fs::path before = options.previous.empty() ? options.benchmarks / "previous" : options.previous;
-    if (!options.previous.empty() || fs::is_directory(before, ignored))
-        options.site.benchmarks.previous = atalla::read_benchmarks(before);
+    for (const fs::directory_entry &entry : fs::directory_iterator(results / "history", ignored))
+        if (entry.is_directory(ignored) && !fs::is_empty(entry.path(), ignored)) runs.push_back(entry.path());
+    std::sort(runs.begin(), runs.end());
+    return runs;
+}
+
+void read_benchmarks(Options &options) {
+    atalla::SiteBenchmarks &benchmarks = options.site.benchmarks;
+    std::vector<fs::path> runs = options.benchmarks;
+    fs::path before = options.previous;
+    if (runs.size() > 1) {
+        if (before.empty()) before = runs[runs.size() - 2];
+    } else {
+        const char *folder = std::getenv("ATALLA_BENCH");
+        std::error_code ignored;
+        const fs::path latest = !runs.empty() ? runs.front() : folder != nullptr ? folder : "";
+        if (runs.empty() && (!fs::is_directory(latest, ignored) || fs::is_empty(latest, ignored))) return;
+        if (before.empty() && fs::is_directory(latest / "previous", ignored)) before = latest / "previous";
+        runs = kept_runs(latest);
+        benchmarks.current = atalla::read_benchmarks(latest);
+    }
+    for (const fs::path &run : runs) benchmarks.history.push_back(atalla::read_benchmarks(run));
+    if (benchmarks.current.empty()) benchmarks.current = benchmarks.history.back();
+    if (!before.empty()) benchmarks.previous = atalla::read_benchmarks(before);
 }
 
 void run(Options &options) {
@@ -101,8 +116,8 @@ int main(int argc, char **argv) {
     app.add_option("--db", options.database,
                    "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--benchmarks", options.benchmarks,
-                   "Results of Google Benchmark, a file or a folder (default: those of ./atalla bench, if any)");
-    app.add_option("--previous", options.previous, "Results to compare those with (default: their run before)");
+                   "Results of Google Benchmark, a file or a folder; several are runs, the oldest first (default: those of ./atalla bench, if any)");
+    app.add_option("--previous", options.previous, "Results to compare the latest with (default: the run before)");
     app.add_option("--shapes", options.shapes, "Networks to show, files as examples/shapes/*.json (default: all of these)");
     app.add_option("--model", options.compiled, "Compiled models (.atl) to show; each is run once on zeros, for its cycles");
     app.add_option("--programs", options.site.programs, "Show the programs of so many kernels, the slowest first")

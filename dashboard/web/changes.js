@@ -1,7 +1,7 @@
 // What changed: tuned kernels between their last two runs, benchmarks between their last two results.
 "use strict";
 (() => {
-  const { element, number, percent, seconds, date, title, kernelLink, lastChange, changeMark } = atalla;
+  const { element, number, percent, seconds, date, title, kernelLink, lastChange, changeMark, sparkline } = atalla;
 
   function kernelTable(rows, caption, empty) {
     return atalla.table([
@@ -23,6 +23,22 @@
     return element("span", { class: kind }, sign + metric.verdict);
   }
   const order = ["failed", "slower", "removed", "faster", "added", "undecided", "equal"];
+
+  function overTime(main, history) {
+    const text = row => row.exact ? number : seconds;
+    const known = row => row.values.filter(value => value !== null);
+    const change = row => known(row).at(-1) / known(row)[0] - 1;
+    main.append(element("h2", {}, "Benchmarks over time"),
+      element("p", { class: "muted" }, `${number(history.dates.length)} runs, from ${history.dates[0] || "an unknown date"} to ${history.dates.at(-1) || "an unknown date"}. Host times are medians.`),
+      atalla.table([
+        { name: "Benchmark", value: row => row.benchmark, cell: row => row.benchmark },
+        { name: "Metric", value: row => row.metric, cell: row => row.exact ? row.metric : `${row.metric}, host` },
+        { name: "History", cell: row => sparkline(row.values, text(row)) },
+        { name: "First", numeric: true, optional: true, value: row => known(row)[0], cell: row => text(row)(known(row)[0]) },
+        { name: "Last", numeric: true, value: row => known(row).at(-1), cell: row => text(row)(known(row).at(-1)) },
+        { name: "Since the first", numeric: true, value: change, cell: row => change(row) === 0 ? "none" : percent(change(row), 2) },
+      ], history.rows, { caption: "Benchmarks over all runs", sort: { column: 5, descending: true } }).node);
+  }
 
   function benchmarks(main) {
     const data = atalla.data("benchmarks");
@@ -63,6 +79,8 @@
         `${number(changed.length - slower.length - faster.length)} kernels are equal, ${number(summary.kernels.length - changed.length)} have one run only.`),
       element("h2", {}, "Slower"), kernelTable(slower, "Kernels that are slower", "None."), element("h2", {}, "Faster"), kernelTable(faster, "Kernels that are faster", "None."));
     benchmarks(main);
+    const results = atalla.data("benchmarks");
+    if (results && results.history.rows.length > 0) overTime(main, results.history);
     document.documentElement.dataset.drawn = "yes";
   });
 })();

@@ -147,11 +147,23 @@
       element("span", { class: "unseen" }, slower ? " cycles, slower" : " cycles, faster"));
   }
 
+  // Values over the runs, null where a run has none; the text beside the line says the same.
+  function sparkline(values, text) {
+    const known = values.filter(value => value !== null);
+    if (known.length < 2) return element("span", { class: "muted" }, "1 run");
+    const low = Math.min(...known), high = Math.max(...known);
+    const points = values.flatMap((value, index) => value === null ? [] :
+      [`${(2 + 76 * index / (values.length - 1)).toFixed(1)},${(high === low ? 10 : 18 - 16 * (value - low) / (high - low)).toFixed(1)}`]);
+    return element("span", { class: "spark" },
+      svg("svg", { viewBox: "0 0 80 20", width: 80, height: 20, "aria-hidden": "true" }, svg("polyline", { points: points.join(" ") })),
+      element("span", { class: "unseen" }, `${known.length} runs, ${text(known[0])} first, ${text(known.at(-1))} last`));
+  }
+
   window.atalla = {
     receive: (name, value) => received.set(name, value),
     data: name => received.get(name),
     ready: draw => document.addEventListener("DOMContentLoaded", draw),
     element, append, svg, number, compact, percent, signed, seconds, date, share, title, sameWorkload, kernelLink, shareBar, state, load,
-    frame, notice, lastChange, changeMark,
+    frame, notice, lastChange, changeMark, sparkline,
   };
 })();

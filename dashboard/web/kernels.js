@@ -1,23 +1,12 @@
 // The page of all kernels: what is tuned, how close to the bound, what changed.
 "use strict";
 (() => {
-  const { element, svg, number, percent, date, share, title, kernelLink, shareBar, state, lastChange, changeMark } = atalla;
+  const { element, number, percent, date, share, title, kernelLink, shareBar, state, lastChange, changeMark, sparkline } = atalla;
 
   function median(values) {
     if (values.length === 0) return null;
     values.sort((one, other) => one - other);
     return (values[Math.floor((values.length - 1) / 2)] + values[Math.floor(values.length / 2)]) / 2;
-  }
-
-  // Cycles over the runs; the text beside it says the same.
-  function sparkline(history) {
-    if (history.length < 2) return element("span", { class: "muted" }, "1 run");
-    const cycles = history.map(entry => entry.cycles), low = Math.min(...cycles), high = Math.max(...cycles);
-    const points = cycles.map((value, index) =>
-      `${(2 + 76 * index / (cycles.length - 1)).toFixed(1)},${(high === low ? 10 : 18 - 16 * (value - low) / (high - low)).toFixed(1)}`);
-    return element("span", { class: "spark" },
-      svg("svg", { viewBox: "0 0 80 20", width: 80, height: 20, "aria-hidden": "true" }, svg("polyline", { points: points.join(" ") })),
-      element("span", { class: "unseen" }, `${history.length} runs, ${number(cycles[0])} cycles first, ${number(cycles.at(-1))} last`));
   }
 
   const columns = [
@@ -30,7 +19,7 @@
     { name: "Bound", numeric: true, optional: true, value: row => row.bound || null, cell: row => row.bound ? number(row.bound) : "unknown" },
     { name: "Last change", numeric: true, value: row => { const change = lastChange(row); return change ? change.difference : null; },
       cell: row => { const change = lastChange(row); return change ? changeMark(change.difference) : element("span", { class: "muted" }, "first run"); } },
-    { name: "History", optional: true, cell: row => sparkline(row.history) },
+    { name: "History", optional: true, cell: row => sparkline(row.history.map(entry => entry.cycles), value => `${number(value)} cycles`) },
     { name: "Trials", numeric: true, optional: true, value: row => row.trials, cell: row => number(row.trials) },
     { name: "Last tuned", optional: true, value: row => row.when, cell: row => date(row.when, false) },
   ];

@@ -77,12 +77,11 @@ class Pages(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         base = pathlib.Path(cls.folder.name)
         (base / "x.jsonl").write_text(export(KERNELS))
-        for name, seconds, cycles in (("old", [1.0, 1.01, 1.02, 1.03, 1.04], 100), ("new", [1.5, 1.51, 1.52, 1.53, 1.54], 101)):
+        for name, seconds, cycles in (("oldest", [1.0], 120), ("old", [1.0, 1.01, 1.02, 1.03, 1.04], 100), ("new", [1.5, 1.51, 1.52, 1.53, 1.54], 101)):
             (base / name).mkdir()
             (base / name / "simulator.json").write_text(benchmark(seconds, cycles))
         subprocess.run([DB, "--db", base / "x.db", "merge", base / "x.jsonl"], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([DASHBOARD, "-o", base / "site", "--db", base / "x.db", "--benchmarks", base / "new",
-                        "--previous", base / "old", "--quiet"], check=True)
+        subprocess.run([DASHBOARD, "-o", base / "site", "--db", base / "x.db", "--benchmarks", base / "oldest", base / "old", base / "new", "--quiet"], check=True)
         cls.site = base / "site"
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
@@ -180,6 +179,13 @@ class Pages(unittest.TestCase):
         self.assertEqual(by_metric["time, host"][2], "▲ slower")
         self.assertEqual(by_metric["time, host"][6], "0.0079")
         self.assertEqual(by_metric["cycles"][0], HOSTILE)
+
+    def test_benchmarks_have_a_history(self):
+        self.open("changes.html")
+        by_metric = {row[1]: row for row in self.rows("Benchmarks over all runs")}
+        self.assertEqual(by_metric["cycles"][3:6], ["120", "101", "-15.83 %"])
+        self.assertIn("3 runs, 120 first, 101 last", self.one("[aria-label='Benchmarks over all runs']").get_attribute("textContent"))
+        self.assertEqual(by_metric["time, host"][5], "52.00 %")
 
     def test_a_kernel_has_its_own_page(self):
         self.open("index.html")
