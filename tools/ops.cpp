@@ -16,6 +16,7 @@
 #include "isa/error.h"
 #include "tools/coverage.h"
 #include "tools/run_tool.h"
+#include "tools/tune_list.h"
 
 namespace {
 
@@ -60,11 +61,25 @@ std::string status(const TunedOn &machines) {
     return parts.empty() ? "not tuned yet" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// The shipped machines for which it has schedules, at its default size.
+std::vector<std::string> machines_of(const Operator &op) {
+    static const std::vector<atalla::Machine> machines = [] {
+        std::vector<atalla::Machine> all;
+        for (const std::string &name : atalla::shipped_machines()) all.push_back(atalla::find_machine(name));
+        return all;
+    }();
+    const std::shared_ptr<const atalla::Workload> workload = atalla::default_workload(op);
+    std::vector<std::string> names;
+    for (const atalla::Machine &machine : machines)
+        if (atalla::count(workload->space(machine), 1) > 0) names.push_back(machine.name);
+    return names;
+}
+
 json operator_json(const Operator &op, const TunedOn &machines) {
     const atalla::OperatorCard card = op.card();
     json row = {{"name", op.name()}, {"family", card.family}, {"schemas", op.schemas()}, {"help", op.help()}, {"algorithm", card.algorithm},
                 {"space", card.space}, {"bound", card.bound}, {"reference", card.reference}, {"supports", card.supports}, {"refuses", card.refuses},
-                {"fuses", card.fuses}, {"tensors", json::array()}, {"arguments", json::array()}, {"tuned", json::object()}};
+                {"fuses", card.fuses}, {"tensors", json::array()}, {"arguments", json::array()}, {"machines", machines_of(op)}, {"tuned", json::object()}};
     for (const atalla::OperatorTensor &tensor : op.tensors())
         row["tensors"].push_back({{"name", tensor.name}, {"help", tensor.help}, {"required", tensor.required}, {"several", tensor.several}});
     for (const atalla::WorkloadArgument &argument : op.arguments()) row["arguments"].push_back({{"name", argument.name}, {"help", argument.help}, {"default", argument.fallback}});
@@ -89,6 +104,7 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
     row("fuses", card.fuses);
     for (const atalla::OperatorTensor &tensor : op.tensors()) row("tensor", fmt::format("{}{}: {}", tensor.name, tensor.required ? "" : " (may be left out)", tensor.help));
     for (const atalla::WorkloadArgument &argument : op.arguments()) row("argument", fmt::format("--{}: {}", argument.name, argument.help));
+    row("runs on", fmt::format("{}", fmt::join(machines_of(op), " ")));
     row("tuned", status(machines));
     return text;
 }
@@ -108,6 +124,26 @@ void print_numerics(const Options &options) {
                   << std::flush;
     }
     if (options.as_json) std::cout << all.dump(2) << '\n';
+}
+
+// An operator in the list.
+struct Row {
+    std::string family, name, status, machines, schemas;
+};
+
+// Under each family its operators, in columns as wide as what they hold.
+void print_rows(const std::vector<Row> &rows) {
+    size_t name = 0, status = 0, machines = 0;
+    for (const Row &row : rows) {
+        name = std::max(name, row.name.size());
+        status = std::max(status, row.status.size());
+        machines = std::max(machines, row.machines.size());
+    }
+    std::string family;
+    for (const Row &row : rows) {
+        if (row.family != family) std::cout << '\n' << (family = row.family) << '\n';
+        std::cout << fmt::format("  {:<{}}  {:<{}}  {:<{}}  {}\n", row.name, name, row.status, status, row.machines, machines, row.schemas);
+    }
 }
 
 void list(const Options &options) {
@@ -132,11 +168,10 @@ void list(const Options &options) {
         std::cout << all.dump(2) << '\n';
         return;
     }
-    std::string family;
-    for (const Operator *op : atalla::operators()) {
-        if (const std::string own = op->card().family; own != family) std::cout << fmt::format("{}{}\n", family.empty() ? "" : "\n", family = own);
-        std::cout << fmt::format("  {:<22}{:<34}{}\n", op->name(), status(tuned_on(*op)), fmt::join(op->schemas(), " "));
-    }
+    std::vector<Row> rows = {{"", "", "status", "runs on", "ATen"}};
+    for (const Operator *op : atalla::operators())
+        rows.push_back({op->card().family, op->name(), status(tuned_on(*op)), fmt::format("{}", fmt::join(machines_of(*op), " ")), fmt::format("{}", fmt::join(op->schemas(), " "))});
+    print_rows(rows);
     std::cout << fmt::format("\n{} operators. A share is that of the lower bound; `atalla ops NAME` tells all about one.\n", atalla::operators().size());
 }
 

@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
                "A trace opens in ui.perfetto.dev, where a cycle is a microsecond. Without --window the page shows the middle of a run that is\n"
                "too long to be shown whole.");
     Options options;
-    const atalla::WorkloadOptions what(app, true);
+    const atalla::WorkloadOptions what(app, argc, argv, true);
     app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) or compiled model (.atl) instead of an operator");
     app.add_option("--machine", options.machine, "A machine's name or file; a compiled model has its own")->capture_default_str();
     app.add_option("--input", options.inputs, "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given");

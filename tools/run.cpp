@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
                "  atalla-run model.atl --input x.npy -o y.npy   (a compiled model: atalla-run model.atl --help)\n\n"
                "Tensors are bf16 (<V2 of ml_dtypes, or <u2 patterns) or floats, which are rounded to bf16.");
     Options options;
-    const atalla::WorkloadOptions what(app, false);
+    const atalla::WorkloadOptions what(app, argc, argv, false);
     for (const atalla::Operator *op : atalla::operators())
         for (const atalla::OperatorTensor &tensor : op->tensors())
             if (options.tensors.try_emplace(tensor.name).second && app.get_option_no_throw("--" + tensor.name) == nullptr)

@@ -254,7 +254,7 @@ int main(int argc, char **argv) {
                "  atalla-tune --op gemm --shape 64x64x64 --machine fsim --emit gemm.in\n\n"
                "The database is the checkpoint: after Ctrl-C or a kill the same command goes on where it ended.");
     Options options;
-    atalla::WorkloadOptions what(app, true);
+    atalla::WorkloadOptions what(app, argc, argv, true);
     CLI::Option *machine = app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     CLI::Option *shapes = app.add_option("--shapes", options.shapes, "Tune every product of this file, as examples/shapes/*.json");
     CLI::Option *model = app.add_option("--model", options.model, "Tune what this model (.pt2) asks of the accelerator")->excludes(shapes);

@@ -28,7 +28,8 @@ WorkloadArguments example_arguments(const Operator &op) {
     return arguments;
 }
 
-// At its default size; some operators have none, such as those with a window.
+}  // namespace
+
 std::shared_ptr<const Workload> default_workload(const Operator &op) {
     try {
         return op.workload({});
@@ -36,8 +37,6 @@ std::shared_ptr<const Workload> default_workload(const Operator &op) {
         return op.workload(example_arguments(op));
     }
 }
-
-}  // namespace
 
 void WorkloadList::add(ListedWorkload listed) {
     const std::string text = listed.workload->text();

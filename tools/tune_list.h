@@ -12,6 +12,9 @@
 
 namespace atalla {
 
+// At its default size, or, of operators that have none, such as those with a window, at its example's.
+std::shared_ptr<const Workload> default_workload(const Operator &op);
+
 struct ListedWorkload {
     const Operator *op = nullptr;
     std::shared_ptr<const Workload> workload;

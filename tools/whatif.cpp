@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
                "The schedule is the winner on the machine as it is, compiled for each machine of the grid; with --retune each has its own.\n"
                "A program file runs as it is. docs/machine.md lists the keys with their possible values.");
     Options options;
-    const atalla::WorkloadOptions what(app, true);
+    const atalla::WorkloadOptions what(app, argc, argv, true);
     app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) instead of an operator");
     app.add_option("--machine", options.machine, "The machine to start from: a name or a file")->capture_default_str();
     app.add_option("--set", options.sets, "Give a parameter another value, such as vec.ii=2; may be repeated")->type_name("KEY=VALUE")->allow_extra_args(false);

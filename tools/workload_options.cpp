@@ -1,22 +1,54 @@
 #include "tools/workload_options.h"
 
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "generators/registry.h"
+#include "isa/error.h"
 
 namespace atalla {
 
-WorkloadOptions::WorkloadOptions(CLI::App &app, bool sizes) {
+namespace {
+
+// The operator that a command line names by --op, before it is parsed; null if it names none or one that does not exist.
+const Operator *named_operator(int argc, char **argv) {
+    const std::string_view option = "--op", assignment = "--op=";
+    std::string name;
+    for (int i = 1; i < argc; i++) {
+        const std::string_view word = argv[i];
+        if (word == option && i + 1 < argc) name = argv[i + 1];
+        else if (word.starts_with(assignment)) name = word.substr(assignment.size());
+    }
+    if (name.empty()) return nullptr;
+    try {
+        return &find_operator(name);
+    } catch (const Error &) {
+        return nullptr;   // op() says what is wrong
+    }
+}
+
+}  // namespace
+
+WorkloadOptions::WorkloadOptions(CLI::App &app, int argc, char **argv, bool sizes) {
     app.add_option("--op", op_, "Operator: a name of ./atalla ops, or an ATen schema")->capture_default_str();
     if (sizes) app.add_option("--shape", shape_, "Sizes of the tensors as PyTorch has them, 128x64,64; of gemm: MxNxK");
-    for (const Operator *op : operators()) {
-        for (const WorkloadArgument &argument : op->arguments()) {
-            if (argument.size && !sizes) continue;
-            const std::string option = fmt::format("--{}", argument.name), group = "Arguments of operators";
-            if (app.get_option_no_throw(option) != nullptr) continue;   // another operator's of the same name
-            if (argument.flag) app.add_flag(option, flags_[argument.name], argument.help)->group(group);
-            else app.add_option(option, values_[argument.name], argument.help)->group(group);
-        }
+    const Operator *named = named_operator(argc, argv);
+    if (named != nullptr) {
+        add_arguments(app, *named, sizes, fmt::format("Arguments of {}", named->name()));
+        app.footer(fmt::format("{}: {}\n\n{}", named->name(), named->help(), app.get_footer()));
+    }
+    // With a named operator those of the others are known, so that a misplaced one gets a good message, but not listed.
+    for (const Operator *op : operators()) add_arguments(app, *op, sizes, named == nullptr ? "Arguments of operators" : "");
+}
+
+void WorkloadOptions::add_arguments(CLI::App &app, const Operator &op, bool sizes, const std::string &group) {
+    for (const WorkloadArgument &argument : op.arguments()) {
+        if (argument.size && !sizes) continue;
+        const std::string option = fmt::format("--{}", argument.name);
+        if (app.get_option_no_throw(option) != nullptr) continue;   // another operator's of the same name
+        if (argument.flag) app.add_flag(option, flags_[argument.name], argument.help)->group(group);
+        else app.add_option(option, values_[argument.name], argument.help)->group(group);
     }
 }
 

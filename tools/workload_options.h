@@ -13,14 +13,17 @@ namespace atalla {
 class WorkloadOptions {
 public:
     // Adds --op and, for each operator of the registry, the options of its arguments; operators share those of equal name.
-    // Without `sizes` only the arguments that are no sizes: where tensors give those.
-    WorkloadOptions(CLI::App &app, bool sizes);
+    // Where the command line names an operator, --help shows its example and only its arguments. Without `sizes` only the
+    // arguments that are no sizes: where tensors give those. Set the footer of `app` before.
+    WorkloadOptions(CLI::App &app, int argc, char **argv, bool sizes);
 
     const Operator &op() const;
     // What was given on the command line.
     WorkloadArguments arguments() const;
 
 private:
+    void add_arguments(CLI::App &app, const Operator &op, bool sizes, const std::string &group);
+
     std::string op_ = "gemm";
     std::string shape_;
     std::map<std::string, std::string> values_;
