@@ -1,6 +1,7 @@
 // Register banks. For vectors, registers of one role (made by the same kinds of operations, read by the same kinds) share
 // banks, and roles that are read in the same packets get different ones.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -35,17 +36,33 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
     std::vector<int> load(banks, 0);
     for (const RegInfo &reg : kernel.registers)
         if (reg.cls == RegisterClass::Scalar && reg.bank >= 0) load[reg.bank]++;
-    const auto assign = [&](const Op &op) {
-        for (Reg r : op.src) {
-            if (!r.defined() || r.id <= all_lanes.id || kernel.cls(r) != RegisterClass::Scalar || kernel.registers[r.id].bank >= 0) continue;
-            std::vector<bool> taken(banks, false);
-            for (Reg other : op.src)
-                if (other.defined() && other != r && kernel.cls(other) == RegisterClass::Scalar && kernel.registers[other.id].bank >= 0)
-                    taken[kernel.registers[other.id].bank] = true;
-            int best = -1;
-            for (int bank = 0; bank < banks; bank++)
-                if (!taken[bank] && (best < 0 || load[bank] < load[best])) best = bank;
-            if (best < 0) continue;
+    const auto is_inner = [&](const Block &block) { return block.end.kind == Terminator::Loop && &blocks[block.end.target] == &block; };
+    const auto is_scalar = [&](Reg r) { return r.defined() && r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Scalar; };
+    const auto for_operations = [&](const Block &block, const auto &visit) {
+        for (const Op &op : block.ops) {
+            visit(op.src);
+            if (!op.side) continue;
+            for (const Op &inner : *op.side) visit(inner.src);
+        }
+        visit(std::array<Reg, 3>{block.end.index, block.end.limit, Reg{}});
+    };
+    // How much it costs if two registers share a bank.
+    std::map<Reg, std::map<Reg, double>> read_with;
+    for (const Block &block : blocks)
+        for_operations(block, [&](const std::array<Reg, 3> &operands) {
+            for (Reg a : operands)
+                for (Reg b : operands)
+                    if (is_scalar(a) && is_scalar(b) && a != b) read_with[a][b] += is_inner(block) ? inner_loop_weight : 1;
+        });
+    const auto assign = [&](const std::array<Reg, 3> &operands) {
+        for (Reg r : operands) {
+            if (!is_scalar(r) || kernel.registers[r.id].bank >= 0) continue;
+            std::vector<double> cost(banks, 0);
+            for (const auto &[other, weight] : read_with[r])
+                if (const int bank = kernel.registers[other.id].bank; bank >= 0) cost[bank] += weight;
+            int best = 0;
+            for (int bank = 1; bank < banks; bank++)
+                if (std::pair(cost[bank], load[bank]) < std::pair(cost[best], load[best])) best = bank;
             kernel.registers[r.id].bank = static_cast<int8_t>(best);
             load[best]++;
         }
@@ -55,14 +72,8 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
         if (reg.cls == RegisterClass::Scalar && reg.constant && reg.physical < 0 && reg.bank < 0 && (*reg.constant == 0x3F800000 || *reg.constant == static_cast<int32_t>(0xBF800000)))
             reg.bank = 3;
     for (const bool inner_loops : {true, false})
-        for (size_t b = 0; b < blocks.size(); b++) {
-            const bool inner = blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
-            if (inner != inner_loops) continue;
-            for (const Op &op : blocks[b].ops) {
-                assign(op);
-                if (op.side) std::for_each(op.side->begin(), op.side->end(), assign);
-            }
-        }
+        for (const Block &block : blocks)
+            if (is_inner(block) == inner_loops) for_operations(block, assign);
 }
 
 void assign_banks(Kernel &kernel, const Blocks &blocks) {

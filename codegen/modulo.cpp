@@ -288,7 +288,12 @@ private:
             return cycle;
         };
         int cycle = earliest(std::max(first, wanted_[i]));
-        if (cycle > last) cycle = earliest(first);
+        if (cycle > last) {
+            // As close to that as can be.
+            cycle = wanted_[i] > 0 ? last : first;
+            while (wanted_[i] > 0 && cycle > first && !table.fits(graph.ops[i], cycle)) cycle--;
+            cycle = earliest(cycle);
+        }
         if (cycle > last) return false;
         if (!marker) table.take(graph.ops[i], cycle);
         graph.cycle[i] = cycle;

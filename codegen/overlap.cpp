@@ -201,6 +201,14 @@ private:
         return count * loop.extent;
     }
 
+    // The loop of a body that has most to do.
+    static Loop *longest_loop(const Body &body) {
+        Loop *longest = nullptr;
+        for (const Node &node : body)
+            if (node.loop && (longest == nullptr || operations(*node.loop) >= operations(*longest))) longest = node.loop.get();
+        return longest;
+    }
+
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
         chain_.push_back(loop.id);
         // Ring copies of this loop are taken out of its body; the rest is rewritten in place.
@@ -263,7 +271,8 @@ private:
             append_ops(tail, body);
         }
         if (early) code_.wait(out_channels.list, body);
-        for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot ? hot_body.front().loop.get() : nullptr);
+        std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
+        for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
         // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
         // transfer a pad, which starts as soon as the result is made.
         const std::vector<Channel> &results = out_channels.list;
@@ -272,21 +281,22 @@ private:
         int64_t first_tiles = 0;
         for (const Channel &c : results) {
             if (at_once) first_tiles += static_cast<int64_t>(c.run.group.size());
-            else transfers.push_back({c, out_channels.pending});
+            else transfers.push_back({c, out_channels.pending, 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
         for (const Copy *copy : loads) {
             load_channels.push_back(code_.channels(*copy, streams ? split_rounds(copy->tiles) : split_runs(copy->tiles)));
-            for (const Channel &c : load_channels.back()) transfers.push_back({c, {}});
+            for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
         const bool direct = spreads && at_once && !stores.empty();
         if (!stores.empty()) reset_store(out_channels, *stores[0], direct, before);
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads);
+            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads, events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
+        if (!events.empty()) start_evenly(kernel_, events, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (!stores.empty() && !direct) {
             if (!rotate && !early) code_.wait(out_channels.list, body);
@@ -354,7 +364,8 @@ private:
     // ---- loads ahead
 
     // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not.
-    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, Body &before, Body &body, Loop *hot, bool spreads) {
+    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, Body &before, Body &body, Loop *hot, bool spreads,
+                   std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
         std::map<int, Reg> at;   // indices of the iteration that is being loaded
@@ -384,6 +395,8 @@ private:
             if (i > 0 || hot == nullptr) {
                 code_.aim(c, false, next, Reg{}, at, body);
                 code_.start_all(c, true, body);
+            } else if (innermost && c.run.count < hot_extent && adds_event({c, {}, 0, {}}, *hot, events)) {
+                code_.aim(c, true, next, Reg{}, at, body);
             } else if (innermost) {
                 // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
                 const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;
@@ -399,6 +412,14 @@ private:
         return more;
     }
 
+    // Takes the transfers of an iteration for even starts from inside the hot loop, if they fit beside those that are there.
+    bool adds_event(const SpreadTransfer &transfer, const Loop &hot, std::vector<SpreadTransfer> &events) const {
+        events.push_back(transfer);
+        if (can_start_evenly(events, hot, code_)) return true;
+        events.pop_back();
+        return false;
+    }
+
     // ---- loads that stay
 
     // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
@@ -410,7 +431,7 @@ private:
         return copy.pad_row.terms.size() == 1 && kernel_.atoms[copy.pad_row.terms.begin()->first].is_loop && only_this(copy.pad_row) && only_this(copy.mem);
     }
 
-    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot) {
+    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot, std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"), left = kernel_.scalar(name + "_left");
         const Channel c = code_.channel(copy, split_runs(copy.tiles).front());
@@ -425,9 +446,10 @@ private:
         body.push_back(binary(Opcode::slt_s, any, zero_scalar, more));
         body.push_back(binary(Opcode::add_s, index, index, any));
         body.push_back(binary(Opcode::sub_s, more, more, any));
+        code_.aim(c, true, Reg{}, Reg{}, at, body);
+        if (hot != nullptr && !has_loop(hot->body) && adds_event({c, any, 0, {}}, *hot, events)) return;
         body.push_back(binary(Opcode::sub_s, keep, zero_scalar, any));
         body.push_back(binary(Opcode::and_s, left, keep, kernel_.constant(static_cast<int32_t>(c.run.count))));
-        code_.aim(c, true, Reg{}, Reg{}, at, body);
         if (hot != nullptr && !has_loop(hot->body)) {
             // A group an event, and as many events an iteration as that takes; one iteration is left for a result.
             Body event;
@@ -478,6 +500,12 @@ private:
         size_t at_node = hot.body.size();
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
+        if (const Loop *innermost = longest_loop(hot.body); innermost != nullptr && !has_loop(innermost->body) && streams(hot)) {
+            // Some in every iteration, beside its own transfers.
+            const int64_t groups = (c.run.count + hot.extent - 1) / hot.extent;
+            constexpr int64_t share = 4;
+            if ((groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost) && adds_event({c, {}, groups, left}, *innermost, planned_[hot.id])) return;
+        }
         Body one;
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
@@ -555,7 +583,7 @@ private:
             // same groups share their condition.
             std::map<int, Reg> conditions;
             for (Node &node : hot->body) {
-                if (!node.op || !node.op->side) continue;
+                if (!node.op || !node.op->side || node.op->opcode != Opcode::bne_s) continue;
                 const Reg left = node.op->src[0];
                 Reg &go = conditions[left.id];
                 if (!go.defined()) {
@@ -590,6 +618,7 @@ private:
     TransferCode code_;
     std::vector<int> chain_;                      // enclosing loops, outermost first
     std::vector<std::unique_ptr<Copy>> kept_;
+    std::map<int, std::vector<SpreadTransfer>> planned_;   // by loop: transfers of loops around it that start from its hot loop
     std::set<int> computed_;
     std::vector<Channel> passed_;                 // results on their way that nothing has waited for
 };

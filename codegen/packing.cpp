@@ -255,14 +255,19 @@ private:
                 const std::vector<Op> epilogue = with_own_registers(kernel_, blocks_[b].ops, schedule->epilogue);
                 after.insert(after.begin(), epilogue.begin(), epilogue.end());
             }
-            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages));
+            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         blocks_[b].packets = delays_.packets(graph);
     }
 
-    // A constant that the entry block makes, as it does those that were known when the blocks were made.
-    Reg loaded_constant(int32_t value) {
-        const Reg reg = kernel_.constant(value);
+    // A constant that the entry block makes, as it does those that were known when the blocks were made; in another bank than
+    // the register that it is read with.
+    Reg loaded_constant(int32_t value, Reg beside) {
+        const auto bank = [&](Reg r) { return kernel_.registers[r.id].bank; };
+        Reg reg = kernel_.constant(value);
+        for (int copy = 1; reg != zero_scalar && bank(reg) >= 0 && bank(reg) == bank(beside); copy++) reg = kernel_.constant(value, copy);
+        if (reg != zero_scalar && bank(reg) < 0 && bank(beside) >= 0)
+            kernel_.registers[reg.id].bank = static_cast<int8_t>((bank(beside) + 1) % std::max<int64_t>(1, machine_.regs.scalar_banks));
         std::vector<Op> &entry = blocks_.front().ops;
         if (reg == zero_scalar || std::any_of(entry.begin(), entry.end(), [&](const Op &op) { return op.dst == reg; })) return reg;
         Op op;

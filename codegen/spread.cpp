@@ -1,5 +1,7 @@
 #include "codegen/spread.h"
 
+#include <algorithm>
+
 #include "codegen/modulo.h"
 
 namespace atalla::codegen {
@@ -14,16 +16,31 @@ struct Times {
     int64_t first = 0, distance = 0;
 };
 
+int64_t groups_of(const SpreadTransfer &transfer) { return transfer.groups > 0 ? transfer.groups : transfer.channel.run.count; }
+
 // Each gets its share of the iterations, by the tiles it moves. The last group is one distance before the end of its share.
 std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot) {
-    const int64_t iterations = hot.extent - (most_stages_with_sides - 1);
+    const int64_t iterations = sure_iterations(hot);
     int64_t all = first_tiles, before = first_tiles;
-    for (const SpreadTransfer &t : transfers) all += t.channel.run.count * static_cast<int64_t>(t.channel.run.group.size());
+    for (const SpreadTransfer &t : transfers) all += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
     std::vector<Times> times;
     for (const SpreadTransfer &t : transfers) {
         const int64_t first = iterations * before / all;
-        before += t.channel.run.count * static_cast<int64_t>(t.channel.run.group.size());
-        times.push_back({first, (iterations * before / all - first) / t.channel.run.count});
+        before += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
+        times.push_back({first, (iterations * before / all - first) / groups_of(t)});
+    }
+    return times;
+}
+
+// One distance for the groups of all, the first one later than the first iteration.
+std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
+    int64_t all = 1, before = 1;
+    for (const SpreadTransfer &t : transfers) all += groups_of(t);
+    const int64_t distance = sure_iterations(hot) / all;
+    std::vector<Times> times;
+    for (const SpreadTransfer &t : transfers) {
+        times.push_back({before * distance, distance});
+        before += groups_of(t);
     }
     return times;
 }
@@ -40,30 +57,29 @@ Op shift_left(Reg dst, Reg from, int bits) {
 // No loop has so many iterations.
 constexpr int never_bits = 20;
 
-}  // namespace
-
-bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code) {
-    if (transfers.empty()) return false;
-    for (const SpreadTransfer &t : transfers) {
+bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, const TransferCode &code) {
+    const auto is_short = [&](const SpreadTransfer &t) {
         Body group;
         code.issue_step(t.channel, group);
-        if (group.size() > most_side_operations) return false;
-    }
-    for (const Times &times : times_of(transfers, first_tiles, hot))
-        if (times.distance < 1) return false;
-    return true;
+        return group.size() <= most_side_operations;
+    };
+    return !transfers.empty() && std::all_of(transfers.begin(), transfers.end(), is_short) && std::all_of(times.begin(), times.end(), [](const Times &t) { return t.distance >= 1; });
 }
 
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body) {
-    const std::vector<Times> times = times_of(transfers, first_tiles, hot);
+void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
         // `due` counts up to 0, the iteration in which the next group starts.
         const std::string &name = kernel.allocations[t.channel.copy->allocation].name;
         const Reg due = kernel.scalar(name + "_due"), left = kernel.scalar(name + "_left");
-        if (t.go.defined()) {
+        Reg go = t.go;
+        if (t.left.defined()) {
+            go = kernel.scalar("any");
+            body.push_back(binary(Opcode::slt_s, go, zero_scalar, t.left));
+        }
+        if (go.defined()) {
             const Reg never = kernel.scalar("never");
-            body.push_back(value_op(never, {-1, {}}, {t.go}));
+            body.push_back(value_op(never, {-1, {}}, {go}));
             body.push_back(shift_left(never, never, never_bits));
             body.push_back(value_op(due, {-times[i].first, {}}, {never}));
         } else {
@@ -71,8 +87,9 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_
         }
         Body group;
         code.issue_step(t.channel, group);
-        if (t.channel.run.count > 1) {
-            body.push_back(value_op(left, {t.channel.run.count - 2, {}}));
+        if (t.left.defined()) group.push_back(value_op(t.left, {-1, {}}, {t.left}));
+        if (groups_of(t) > 1) {
+            body.push_back(value_op(left, {groups_of(t) - 2, {}}));
             // Below zero after the last but one: then never again.
             const Reg more = kernel.scalar("more");
             Op sign;
@@ -90,6 +107,26 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_
         branch.aux = 1;
         hot.body.push_back(std::move(branch));
     }
+}
+
+}  // namespace
+
+int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides - 1); }
+
+bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code) {
+    return all_fit(transfers, times_of(transfers, first_tiles, hot), code);
+}
+
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body) {
+    start_at(kernel, transfers, times_of(transfers, first_tiles, hot), hot, code, body);
+}
+
+bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
+    return all_fit(transfers, even_times(transfers, hot), code);
+}
+
+void start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body) {
+    start_at(kernel, transfers, even_times(transfers, hot), hot, code, body);
 }
 
 }  // namespace atalla::codegen

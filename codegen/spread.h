@@ -9,8 +9,10 @@
 namespace atalla::codegen {
 
 struct SpreadTransfer {
-    Channel channel;   // points one step before its first group
-    Reg go;            // 1 if there is anything to move, 0 if not; none: always
+    Channel channel;      // points one step before its first group
+    Reg go;               // 1 if there is anything to move, 0 if not; none: always
+    int64_t groups = 0;   // of the channel's groups, how many start while the hot loop runs once; 0: all
+    Reg left;             // counts the groups that have not started, where the hot loop runs several times for them
 };
 
 // Are there iterations enough for all groups, and is the code of a group short enough to stand out of line?
@@ -19,5 +21,12 @@ bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tile
 // Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it. In the order given, after the
 // time that the engines take for `first_tiles`.
 void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body);
+
+// The same at one distance for all, from the second iteration or later: a result may leave in the first.
+bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
+void start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body);
+
+// The iterations that a hot loop with branches out of line runs at least: others run in front of it or behind it.
+int64_t sure_iterations(const Loop &hot);
 
 }  // namespace atalla::codegen
