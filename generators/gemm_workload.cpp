@@ -91,14 +91,13 @@ public:
         }
         options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? addends : 0);
         for (const GemmOperand &operand : shape_.operands) options.addend += operand.rows ? shape_.m * shape_.n * shape_.products() : shape_.n;
-        Bound bound = gemm_bound(machine, m, n, shape_.k, options);
+        const Bound bound = gemm_bound(machine, m, n, shape_.k, options);
         if (!shape_.epilogue) return bound;
         KernelWork work;
         const int64_t vectors = (shape_.m * shape_.n * shape_.products() + vector_elements - 1) / vector_elements;
         work.lanes = epilogue_work(shape_).work;
         work.lanes = {work.lanes.adds * vectors, work.lanes.muls * vectors, work.lanes.exps * vectors, 0};
-        bound.terms.emplace_back("epilogue", lane_cycles(machine, work.lanes));
-        return largest_of(std::move(bound.terms));
+        return with_term(bound, "epilogue", lane_cycles(machine, work.lanes));
     }
     double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
 

@@ -16,10 +16,13 @@ struct Bound {
     int64_t cycles = 0;
     std::string binding;                                 // name of the term that decides, the first of equals
     std::vector<std::pair<std::string, int64_t>> terms;  // name and value
+    int64_t steady = 0;                                  // the same for a run behind others: no first packet, no way in or out
 };
 
 // The bound that these terms make. Error if there is none.
 Bound largest_of(std::vector<std::pair<std::string, int64_t>> terms);
+// The bound with one more term.
+Bound with_term(Bound bound, const std::string &name, int64_t value);
 
 // Which programs a bound covers.
 enum class Programs {
@@ -39,14 +42,15 @@ struct GemmBoundOptions {
     int64_t batch = 1;   // independent products of the same shape, as in bmm
     int64_t addend = 0;  // elements, in all, of a tensor added to the result: n for a bias, m*n for C in addmm, 0: none
     Programs programs = Programs::Tiled;
+    bool cold = true;    // false: what the resources need, without the ways in and out (Bound::steady); no latency, no last operand
 };
 
 // Bound for C[m,n] = A[m,k] B[k,n] (+ addend) in bf16, every tensor in DRAM before and after, no two overlapping, from a
 // cold start. K is summed in blocks of sa.rows elements that start at multiples of sa.rows, each rounded to bf16 once,
 // the addend after that. Which operand is stationary is free: the smaller bound of the two is taken.
 //
-// Terms for Tiled: dram, out of core, array, visits, accumulate, pads, issue, latency; a functional machine has array,
-// accumulate and issue. Any has the same without pads and issue. Section 13 of the microarchitecture reference is the
+// Terms for Tiled: dram, out of core, latency, array, visits, accumulate, pads, issue, last operand; a functional machine has
+// array, accumulate and issue. Any has the same without pads, issue and last operand. Section 13 of the microarchitecture reference is the
 // source of array, accumulate, dram and out of core; 13.1 that of visits.
 // Error if a dimension is not positive or the product of all passes 10^14 multiplications.
 Bound gemm_bound(const Machine &machine, int64_t m, int64_t n, int64_t k, const GemmBoundOptions &options = {});
@@ -58,8 +62,9 @@ int64_t visit_cycles(const Machine &machine, int64_t streamed, int64_t stationar
 // Helpers for the bounds of other operators. All are 0 for no work.
 
 // Cycles before the last of `bytes` bytes can have been asked for: whole aligned beats, at the rate of column commands,
-// none during a refresh or while banks reopen after it (rules 35 to 38). Functional machine: transfers of whole tiles.
-int64_t dram_cycles(const Machine &machine, int64_t bytes);
+// none during a refresh or while banks reopen after it (rules 35 to 38), none before the cycle `start`. Functional machine:
+// transfers of whole tiles.
+int64_t dram_cycles(const Machine &machine, int64_t bytes, int64_t start = 0);
 
 // Vector operations by lane unit, each on vec.vl elements.
 struct LaneWork {

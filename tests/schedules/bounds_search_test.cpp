@@ -35,7 +35,7 @@ Machine tiny_machine() {
 
 Bound bound_of(const Machine &machine, const Problem &problem) {
     return gemm_bound(machine, problem.m, problem.n, problem.k_blocks * machine.sa.rows,
-                      {.programs = problem.tiled ? Programs::Tiled : Programs::Any});
+                      {.programs = problem.tiled ? Programs::Tiled : Programs::Any, .cold = false});
 }
 
 int64_t largest(const Bound &bound, const std::set<std::string> &names) {
@@ -187,6 +187,36 @@ TEST(SearchedBound, RegistersOfTiledPrograms) {
             EXPECT_EQ(term(machine) > term(many_registers), visits == 1);
         }
     }
+}
+
+// Cold runs: the ways in and out around every resource's work. Several latencies, since each term is attained where another
+// part of the machine is quick.
+TEST(SearchedBound, ColdStart) {
+    Comparison comparison;
+    for (bool psum : {false, true}) {
+        for (int64_t slow : {0, 3, 7}) {
+            for (int64_t gap : {1, 4, 9}) {
+                Machine machine = tiny_machine();
+                machine.sa.psum_in = psum;
+                machine.dram.open_closed = 2;
+                machine.dram.complete = 1 + slow;
+                machine.sa.L = 2 + slow;
+                machine.sa.switch_spacing = gap;
+                machine.vec.add_L = 1;
+                machine.vec.ii = gap;
+                machine.pad.read_L = 2;
+                machine.regs.vector = 1000;
+                for (Problem problem : {Problem{1, 1, 1}, {2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {3, 2, 1}, {2, 1, 2}, {1, 1, 3}}) {
+                    problem.tiled = true;
+                    SCOPED_TRACE(describe(problem) + ", slow " + std::to_string(slow) + ", gap " + std::to_string(gap));
+                    const Bound bound = gemm_bound(machine, problem.m, problem.n, problem.k_blocks * machine.sa.rows);
+                    comparison.check(bound, {"dram", "latency", "array", "accumulate", "last operand"}, tiny::cold_optimum(machine, problem));
+                }
+            }
+        }
+    }
+    // The last beat of all leaves with a result that was waited for, so that "dram" alone is never the whole truth here.
+    EXPECT_EQ(comparison.attained, (std::set<std::string>{"latency", "array", "accumulate", "last operand"}));
 }
 
 }  // namespace

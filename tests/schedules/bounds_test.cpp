@@ -36,6 +36,15 @@ Bound cube(const Machine &machine, int64_t size, Programs programs = Programs::T
     return gemm_bound(machine, size, size, size, {.programs = programs});
 }
 
+// What the resources need, without the ways in and out: the figures of the reference.
+Bound steady(const Machine &machine, int64_t m, int64_t n, int64_t k, GemmBoundOptions options = {}) {
+    options.cold = false;
+    return gemm_bound(machine, m, n, k, options);
+}
+Bound steady_cube(const Machine &machine, int64_t size, Programs programs = Programs::Tiled) {
+    return steady(machine, size, size, size, {.programs = programs});
+}
+
 // Section 13: array with gap, accumulate, DRAM, and the largest of them without and with partial sums.
 struct Row {
     int64_t size, array_no_gap, array, accumulate, dram, bound, bound_psum;
@@ -56,12 +65,12 @@ TEST(GemmBound, ReproducesTheTable) {
     double_buffered.sa.weight_buffers = 2;
     for (const Row &row : table) {
         SCOPED_TRACE(row.size);
-        const Bound bound = cube(ax01, row.size), psum = cube(ax01_psum, row.size);
+        const Bound bound = steady_cube(ax01, row.size), psum = steady_cube(ax01_psum, row.size);
         EXPECT_EQ(bound.cycles, row.bound);
         EXPECT_EQ(term(bound, "array"), row.array);
-        EXPECT_EQ(term(cube(double_buffered, row.size), "array"), row.array_no_gap);
+        EXPECT_EQ(term(steady_cube(double_buffered, row.size), "array"), row.array_no_gap);
         EXPECT_EQ(term(bound, "accumulate"), row.accumulate);
-        EXPECT_EQ(term(cube(no_refresh, row.size), "dram"), row.dram);
+        EXPECT_EQ(term(steady_cube(no_refresh, row.size), "dram"), row.dram);
         EXPECT_EQ(term(psum, "accumulate"), 0);
         // The table leaves credits, registers and refresh out of the last column.
         EXPECT_EQ(std::max({term(psum, "array"), term(psum, "accumulate"), row.dram}), row.bound_psum);
@@ -71,9 +80,9 @@ TEST(GemmBound, ReproducesTheTable) {
 
 TEST(GemmBound, CountsRegistersWithPartialSums) {
     // Section 13.1, rounded there: 155,600 and 1,245,000.
-    EXPECT_EQ(cube(ax01_psum, 512).cycles, 155'648);
-    EXPECT_EQ(cube(ax01_psum, 1024).cycles, 1'245'184);
-    EXPECT_EQ(cube(ax01_psum, 1024).binding, "visits");
+    EXPECT_EQ(steady_cube(ax01_psum, 512).cycles, 155'648);
+    EXPECT_EQ(steady_cube(ax01_psum, 1024).cycles, 1'245'184);
+    EXPECT_EQ(steady_cube(ax01_psum, 1024).binding, "visits");
     EXPECT_EQ(visit_cycles(ax01_psum, 512, 512, 512, 1), 155'648);
     EXPECT_EQ(visit_cycles(ax01_psum, 1024, 1024, 1024, 2), 1'245'184);
     EXPECT_EQ(visit_cycles(ax01_psum, 1024, 1024, 1024, 3), 1'306'624);
@@ -95,12 +104,12 @@ TEST(GemmBound, LiesBelowMeasuredPrograms) {
 }
 
 TEST(GemmBound, OfAnyProgramIsWeaker) {
-    EXPECT_EQ(cube(ax01, 64, Programs::Any).cycles, 768);
-    EXPECT_EQ(cube(ax01_psum, 512, Programs::Any).cycles, 155'594);
+    EXPECT_EQ(steady_cube(ax01, 64, Programs::Any).cycles, 768);
+    EXPECT_EQ(steady_cube(ax01_psum, 512, Programs::Any).cycles, 155'594);
     // Weights that change half a tile at a time save loads where each weight is needed twice (docs/bounds.md).
-    EXPECT_EQ(cube(ax01_psum, 1024, Programs::Any).cycles, 1'202'425);
+    EXPECT_EQ(steady_cube(ax01_psum, 1024, Programs::Any).cycles, 1'202'425);
     // EX3 and the reduction tree can do 1/32 of an add.vv's work at their pace.
-    EXPECT_NEAR(cube(ax01, 512, Programs::Any).cycles, 368'640 / (1 + 3 * (1.0 / 3 + 1.0 / 20) / 32), 10);
+    EXPECT_NEAR(steady_cube(ax01, 512, Programs::Any).cycles, 368'640 / (1 + 3 * (1.0 / 3 + 1.0 / 20) / 32), 10);
     for (const Machine *machine : {&ax01, &ax01_psum, &fsim}) {
         for (int64_t m : {1, 2, 31, 32, 33, 48, 197, 1000}) {
             for (int64_t n : {1, 7, 32, 64, 100, 768}) {
@@ -190,11 +199,11 @@ TEST(GemmBound, DoesNotFallWhenTheMachineGetsSlower) {
 
 TEST(GemmBound, TakesTheBetterStationaryOperand) {
     // A single row of A as weights is one load a K block, B as weights is n. DRAM decides, then the array.
-    const Bound psum = gemm_bound(ax01_psum, 1, 1024, 1024);
+    const Bound psum = steady(ax01_psum, 1, 1024, 1024);
     EXPECT_EQ(psum.binding, "dram");
     EXPECT_EQ(term(psum, "array"), 32 + 32 * 1024 + 31 * 31 + 46);
     // Without partial sums each of those 1024 rows would need its additions, although only one lane is of use.
-    const Bound bound = gemm_bound(ax01, 1, 1024, 1024);
+    const Bound bound = steady(ax01, 1, 1024, 1024);
     EXPECT_EQ(bound.binding, "dram");
     EXPECT_EQ(term(bound, "array"), 32 * 1024 + 32 * 32 + 31 * 1023 + 46);
     EXPECT_EQ(term(bound, "accumulate"), 3 * 32 * 31);
@@ -202,11 +211,11 @@ TEST(GemmBound, TakesTheBetterStationaryOperand) {
 
 TEST(GemmBound, CountsTailsOnlyAsFarAsTheyGo) {
     // 33 columns: two tiles, the second of one vector. 40 deep: two K blocks.
-    const Bound bound = gemm_bound(ax01, 100, 33, 40);
+    const Bound bound = steady(ax01, 100, 33, 40);
     EXPECT_EQ(term(bound, "array"), 2 * (2 * 100 + 33) + 3 * 31 + 46);
     EXPECT_EQ(term(bound, "accumulate"), 3 * 100 * 2);
     // Any program may put the products of both K blocks of 16 columns into one set of weights.
-    const Bound any = gemm_bound(ax01, 100, 16, 64, {.programs = Programs::Any});
+    const Bound any = steady(ax01, 100, 16, 64, {.programs = Programs::Any});
     EXPECT_EQ(term(any, "array"), 2 * (16 * 3 + 4 + 16) + 46);
 }
 
@@ -222,7 +231,7 @@ TEST(GemmBound, CountsTheAddend) {
 }
 
 TEST(GemmBound, AddsUpABatch) {
-    const Bound one = gemm_bound(ax01, 128, 128, 64), twelve = gemm_bound(ax01, 128, 128, 64, {.batch = 12});
+    const Bound one = steady(ax01, 128, 128, 64), twelve = steady(ax01, 128, 128, 64, {.batch = 12});
     EXPECT_EQ(term(twelve, "accumulate"), 12 * term(one, "accumulate"));
     EXPECT_EQ(term(twelve, "array") - 46 + 31, 12 * (term(one, "array") - 46 + 31));
     EXPECT_GE(term(twelve, "dram"), 12 * term(one, "dram"));
@@ -248,12 +257,30 @@ TEST(GemmBound, CountsPacketsOnTheFunctionalMachine) {
     EXPECT_GE(gemm_bound(fsim, 1, 1, 1, {.programs = Programs::Any}).cycles, 1);
 }
 
-// The chain by the cycle numbers of section 17: first packet at 34, DMA and vreg.ld 46, lw.vi 1, gemm.vv 49, vreg.st and
+// The chain by the cycle numbers of section 17: first packet at 34, an address 3, DMA and vreg.ld 46, lw.vi 1, gemm.vv 49, vreg.st and
 // DMA 40; through scalar registers 42 in and 14 out.
 TEST(GemmBound, CountsTheShortestChain) {
-    EXPECT_EQ(term(cube(ax01, 1), "latency"), 34 + 46 + 1 + 49 + 40);
+    EXPECT_EQ(term(cube(ax01, 1), "latency"), 34 + 3 + 46 + 1 + 49 + 40);
     EXPECT_EQ(term(cube(ax01, 2, Programs::Any), "latency"), 34 + 42 + 1 + 49 + 14);
     EXPECT_EQ(term(cube(ax01, 1, Programs::Any), "latency"), 34 + 35 + 11);
+}
+
+// The first beat at 34 + 3 + 8 = 45, 38 to a vector, 49 for a row, 8 for a sum, 40 to the end.
+TEST(GemmBound, ColdStartAddsTheWayInAndOut) {
+    // All beats, and the arrival of the last.
+    EXPECT_EQ(cube(ax01, 64).cycles, 45 + 768 + 22);
+    EXPECT_EQ(cube(ax01, 64).steady, 768);
+    // 33 vectors of 64 bytes before the first row, then rows, loads and gaps, then the last row's result and its sum.
+    EXPECT_EQ(term(cube(ax01_psum, 64), "array"), 45 + 66 - 1 + 38 + 4 * 64 + 3 * 32 + 3 * 31 - 1 + 49 + 40);
+    EXPECT_EQ(term(cube(ax01, 64), "array"), term(cube(ax01_psum, 64), "array") + 8);
+    // Two tiles and a row of A, 132 beats, before the first sum, or two tiles' loads with the gap between them.
+    EXPECT_EQ(term(cube(ax01, 128), "accumulate"), 45 + 132 - 1 + 38 + 49 + 3 * 1535 + 8 + 40);
+    // All operands, 512 beats; the last may be half a row of A that must still pass through two tiles.
+    EXPECT_EQ(term(cube(ax01, 64), "last operand"), 45 + 512 - 1 + 38 + 32 + 32 + 49 + 8 + 40);
+    EXPECT_EQ(cube(ax01_psum, 512).steady, 155'648);
+    EXPECT_EQ(term(cube(ax01_psum, 512), "visits"), 45 + 66 - 1 + 38 - 32 + 155'648 - 31 - 1 + 49 + 40);
+    // Nothing of it on a machine where a packet is a cycle.
+    EXPECT_EQ(cube(fsim, 64).cycles, cube(fsim, 64).steady);
 }
 
 TEST(GemmBound, RefusesWhatIsNoGemm) {
@@ -334,6 +361,19 @@ TEST(Helpers, DramIsTheExactOptimumOfItsRules) {
         }
         EXPECT_GT(reached, 15);
     }
+}
+
+TEST(Helpers, ColdKernelsWaitForTheirFirstOperandAndTheirLastBeat) {
+    KernelWork work;
+    work.bytes = 32 * 1000;
+    EXPECT_EQ(kernel_bound(ax01, work).cycles, 35 + 1000 + 22);
+    EXPECT_EQ(kernel_bound(ax01, work).steady, 1000);
+    work.lanes.adds = 1000;
+    EXPECT_EQ(kernel_bound(ax01, work).cycles, 34 + 35 + 3000);
+    EXPECT_EQ(kernel_bound(ax01, work).binding, "lanes");
+    work.reads = false;
+    EXPECT_EQ(kernel_bound(ax01, work).cycles, 3000);
+    EXPECT_EQ(kernel_bound(fsim, work).cycles, kernel_bound(fsim, work).steady);
 }
 
 TEST(Helpers, LanesCountEachUnit) {

@@ -30,4 +30,9 @@ int64_t array_optimum(const Machine &machine, const Problem &problem);
 // Returns the least cycle count, or `limit` + 1 if no schedule takes `limit` cycles or fewer.
 int64_t dataflow_optimum(const Machine &machine, const Problem &problem, bool dram, int64_t limit);
 
+// A cold run of a tiled program with one visit a tile: the first packet, DRAM beats of one vector each, one a cycle, the array,
+// the adder (without sa.psum_in) and every latency on the way in and out; all else is unlimited. Every order of beats, of tiles
+// and of the rows of a tile is tried, everything as early as that order allows. Returns the least cycle count of a run.
+int64_t cold_optimum(const Machine &machine, const Problem &problem);
+
 }  // namespace atalla::tiny
