@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "isa/machine.h"
 #include "simulator/timing/cycle.h"
@@ -12,12 +13,20 @@ namespace atalla::timing {
 // Masters in the order of the round robin: I$, D$, pads 0 to 3.
 constexpr int instruction_master = 0, data_master = 1, first_pad_master = 2, master_count = 6;
 
-// A beat as DRAM sees it. `tag` is for the master that launched it.
-struct Beat {
-    uint32_t address = 0;
-    uint32_t tag = 0;
-    uint8_t master = 0;
-    bool write = false;
+// A beat as DRAM sees it, in one word: it passes from unit to unit in a register. `row` is for the DMA engine that launched it.
+class Beat {
+public:
+    Beat() = default;
+    Beat(uint32_t address, uint32_t row, uint32_t master, bool write)
+        : word_(address | uint64_t{row} << row_at | uint64_t{master} << master_at | uint64_t{write} << write_at) {}
+    uint32_t address() const { return static_cast<uint32_t>(word_); }
+    uint32_t row() const { return static_cast<uint32_t>(word_ >> row_at & 0xFF); }
+    int master() const { return static_cast<int>(word_ >> master_at & 0xFF); }
+    bool write() const { return word_ >> write_at != 0; }
+
+private:
+    static constexpr int row_at = 32, master_at = 40, write_at = 48;
+    uint64_t word_ = 0;
 };
 
 class Bus {
@@ -28,31 +37,42 @@ public:
 
     // From which cycle on a master has a beat to launch; `never` while it has none or may not.
     void set_next_launch(int master, Cycle from) {
-        next_launch_[master] = from;
+        next_launch_[static_cast<size_t>(master)] = from;
+        waiting_ = (waiting_ & ~(1u << master)) | uint32_t{from != never} << master;
         wake_ = std::min(wake_, from);
     }
 
     // Calls launch(master) for each launch of this cycle; it must set the master's next launch to a later cycle.
     template <class Launch>
     void step(Cycle now, Launch &&launch) {
-        for (int count = 0; count < launches_; count++) {
-            int candidate = last_;
-            for (int tried = 0; tried < master_count; tried++) {
-                candidate = candidate + 1 == master_count ? 0 : candidate + 1;
-                if (next_launch_[candidate] <= now) {
-                    last_ = candidate;
-                    launch(candidate);
-                    break;
-                }
-            }
+        uint32_t ready = 0;
+        for (uint32_t left = waiting_; left != 0; left &= left - 1) {
+            const int master = std::countr_zero(left);
+            ready |= uint32_t{next_launch_[static_cast<size_t>(master)] <= now} << master;
         }
-        wake_ = *std::ranges::min_element(next_launch_);
+        for (int count = 0; count < launches_ && ready != 0; count++) {
+            // The first after the last one, around.
+            const uint32_t behind = ready >> (last_ + 1) << (last_ + 1);
+            last_ = std::countr_zero(behind != 0 ? behind : ready);
+            ready &= ~(1u << last_);
+            launch(last_);
+        }
+        if (ready != 0) {
+            wake_ = now + 1;
+            return;
+        }
+        Cycle next = never;
+        for (uint32_t left = waiting_; left != 0; left &= left - 1) {
+            next = std::min(next, next_launch_[static_cast<size_t>(std::countr_zero(left))]);
+        }
+        wake_ = next;
     }
 
 private:
     const int launches_;
     Cycle &wake_;
     std::array<Cycle, master_count> next_launch_;
+    uint32_t waiting_ = 0;  // masters with a cycle, one bit each
     int last_ = master_count - 1;  // so that the instruction cache is first at reset
 };
 

@@ -110,8 +110,8 @@ void Dma::row_started(uint32_t pad, Cycle now) {
 
 Beat Dma::launch(uint32_t pad, Cycle now) {
     Engine &engine = engines_[pad];
-    const Beat beat = {engine.launch_address, static_cast<uint32_t>(engine.launch_row),
-                       static_cast<uint8_t>(first_pad_master + pad), !engine.transfer.is_load};
+    const Beat beat(engine.launch_address, static_cast<uint32_t>(engine.launch_row), first_pad_master + pad,
+                    !engine.transfer.is_load);
     engine.outstanding++;
     if (engine.launch_address != engine.launch_last) {
         engine.launch_address += static_cast<uint32_t>(timing_.beat);

@@ -21,63 +21,70 @@ Dram::Dram(const Machine &machine, Wakes &wakes, Observer *observer)
       address_bits_(row_shift_ + bits_of(parameters_.banks)),
       banks_(static_cast<size_t>(parameters_.banks)),
       group_ready_at_(static_cast<size_t>(parameters_.groups), 0),
+      group_banks_(static_cast<size_t>(parameters_.groups), 0),
       refresh_at_(parameters_.refresh > 0 ? parameters_.refresh_interval : never),
       served_(static_cast<size_t>(parameters_.complete) + 1) {
     for (size_t index = 0; index < banks_.size(); index++) {
         banks_[index].group = static_cast<int>(index) & group_mask_;
+        group_banks_[static_cast<size_t>(banks_[index].group)] |= uint64_t{1} << index;
     }
 }
 
-void Dram::launch(Cycle now, const Beat &beat) {
+void Dram::append(List &list, int slot) {
+    queued_[static_cast<size_t>(slot)].next = -1;
+    (list.empty() ? list.oldest : queued_[static_cast<size_t>(list.youngest)].next) = slot;
+    list.youngest = slot;
+}
+
+int Dram::take_oldest(List &list) {
+    const int slot = list.oldest;
+    list.oldest = queued_[static_cast<size_t>(slot)].next;
+    return slot;
+}
+
+void Dram::add_hit(size_t bank, int slot) {
+    const size_t kind = queued_[static_cast<size_t>(slot)].beat.write();
+    append(banks_[bank].hits[kind], slot);
+    with_hits_[kind] |= uint64_t{1} << bank;
+}
+
+void Dram::launch(Cycle now, Beat beat) {
     if (queued_count_ == 0 && served_.empty()) {
         busy_since_ = now;
     }
-    int slot;
-    if (unused_.empty()) {
-        slot = static_cast<int>(queued_.size());
+    if (unused_.empty()) [[unlikely]] {
         queued_.emplace_back();
-        unused_.reserve(queued_.capacity());
+        append(unused_, static_cast<int>(queued_.size()) - 1);
+    }
+    const int slot = take_oldest(unused_);
+    const size_t index = static_cast<size_t>(static_cast<int>(beat.address() >> row_shift_) & bank_mask_);
+    Bank &bank = banks_[index];
+    Queued &queued = queued_[static_cast<size_t>(slot)];
+    queued.beat = beat;
+    queued.row = static_cast<int64_t>(beat.address()) >> address_bits_;
+    queued.age = next_age_++;
+    if (queued.row == bank.open_row) {
+        add_hit(index, slot);
     } else {
-        slot = unused_.back();
-        unused_.pop_back();
+        append(bank.misses, slot);
+        check_rows_ |= uint64_t{1} << index;
     }
-    const int bank_index = static_cast<int>(beat.address >> row_shift_) & bank_mask_;
-    Bank &bank = banks_[bank_index];
-    const int64_t row = static_cast<int64_t>(beat.address) >> address_bits_;
-    queued_[slot] = {beat, row, next_age_++, bank.youngest, -1};
-    (bank.youngest < 0 ? bank.oldest : queued_[bank.youngest].next) = slot;
-    bank.youngest = slot;
-    if (row == bank.open_row) {
-        if (bank.hits[beat.write]++ == 0) {
-            bank.oldest_hit[beat.write] = slot;
-        }
-        with_hits_ |= uint64_t{1} << bank_index;
-    }
-    check_rows_ |= uint64_t{1} << bank_index;
     queued_count_++;
     wake_ = std::min(wake_, now);
 }
 
-bool Dram::take_completed(Cycle now, Beat &beat) {
-    if (served_.empty() || served_.front().completes > now) {
-        return false;
-    }
-    beat = served_.front().beat;
-    served_.pop();
-    completion_ = served_.empty() ? never : served_.front().completes;
-    return true;
-}
-
 void Dram::step(Cycle now) {
-    wake_ = never;
-    if (refreshing(now)) {
+    if (now >= refresh_at_ && refreshing(now)) [[unlikely]] {
         wake_ = queued_count_ > 0 ? refresh_at_ + parameters_.refresh : never;
         return;
     }
+    wake_ = never;
     if (queued_count_ == 0) {
         return;
     }
-    row_commands(now);
+    if (check_rows_ != 0) {
+        row_commands(now);
+    }
     column_command(now);
     if (queued_count_ > 0) {
         wake_ = std::min(wake_, refresh_at_);
@@ -87,7 +94,11 @@ void Dram::step(Cycle now) {
 // Rule 38. A refresh may have passed while nobody looked.
 bool Dram::refreshing(Cycle now) {
     while (now >= refresh_at_) {
-        close_all_banks();
+        for (size_t bank = 0; bank < banks_.size(); bank++) {
+            close_row(bank);
+            banks_[bank].open_row = -1;
+            banks_[bank].ready_at = 0;
+        }
         if (now < refresh_at_ + parameters_.refresh) {
             return true;
         }
@@ -96,133 +107,160 @@ bool Dram::refreshing(Cycle now) {
     return false;
 }
 
-void Dram::close_all_banks() {
-    for (size_t index = 0; index < banks_.size(); index++) {
-        Bank &bank = banks_[index];
-        bank.open_row = -1;
-        bank.ready_at = 0;
-        bank.served = 0;
-        bank.hits[0] = bank.hits[1] = 0;
-        bank.oldest_hit[0] = bank.oldest_hit[1] = -1;
-        if (bank.oldest >= 0) {
-            check_rows_ |= uint64_t{1} << index;
+// What hit the row misses the next one: one list again, by age.
+void Dram::close_row(size_t index) {
+    Bank &bank = banks_[index];
+    List all;
+    for (;;) {
+        List *oldest = nullptr;
+        for (List *list : {&bank.hits[0], &bank.hits[1], &bank.misses}) {
+            if (!list->empty() && (oldest == nullptr || queued_[static_cast<size_t>(list->oldest)].age <
+                                                            queued_[static_cast<size_t>(oldest->oldest)].age)) {
+                oldest = list;
+            }
         }
+        if (oldest == nullptr) {
+            break;
+        }
+        append(all, take_oldest(*oldest));
     }
-    with_hits_ = 0;
+    bank.misses = all;
+    bank.served = 0;
+    for (uint64_t &with_hits : with_hits_) {
+        with_hits &= ~(uint64_t{1} << index);
+    }
+    if (!all.empty()) {
+        check_rows_ |= uint64_t{1} << index;
+    }
 }
 
-// Rule 37. A row opens if the oldest beat of a bank misses and either nothing hits or the cap is reached, so the oldest beat
-// that misses is always the oldest of all. Whether that holds can change only when a beat comes or is served.
+// Rule 37. Whether a row opens can change only when a beat comes or is served.
 void Dram::row_commands(Cycle now) {
     for (uint64_t left = check_rows_; left != 0; left &= left - 1) {
-        const int index = std::countr_zero(left);
-        Bank &bank = banks_[index];
-        if (bank.ready_at > now || bank.oldest < 0 || queued_[bank.oldest].row == bank.open_row) {
-            continue;
-        }
-        if (!bank.has_hits() || bank.served >= parameters_.row_hit_cap) {
-            open_row(bank, now);
-            if (observer_ != nullptr) [[unlikely]] {
-                observer_->opens_row(static_cast<uint32_t>(index), bank.open_row, now, bank.ready_at);
-            }
-            with_hits_ |= uint64_t{1} << index;
+        const auto index = static_cast<size_t>(std::countr_zero(left));
+        if (wants_other_row(banks_[index], now)) {
+            open_row(index, now);
         }
     }
     check_rows_ = 0;
 }
 
-void Dram::open_row(Bank &bank, Cycle now) {
-    bank.ready_at = now + (bank.open_row < 0 ? parameters_.open_closed : parameters_.open_conflict);
-    bank.open_row = queued_[bank.oldest].row;
-    bank.served = 0;
-    bank.hits[0] = bank.hits[1] = 0;
-    bank.oldest_hit[0] = bank.oldest_hit[1] = -1;
-    for (int slot = bank.oldest; slot >= 0; slot = queued_[slot].next) {
-        if (queued_[slot].row == bank.open_row) {
-            const bool write = queued_[slot].beat.write;
-            if (bank.hits[write]++ == 0) {
-                bank.oldest_hit[write] = slot;
-            }
+// The oldest beat of the bank misses, and either nothing hits or the cap is reached.
+bool Dram::wants_other_row(const Bank &bank, Cycle now) const {
+    if (bank.misses.empty() || bank.ready_at > now) {
+        return false;
+    }
+    const uint64_t age = queued_[static_cast<size_t>(bank.misses.oldest)].age;
+    for (const List &hits : bank.hits) {
+        if (!hits.empty() &&
+            (bank.served < parameters_.row_hit_cap || queued_[static_cast<size_t>(hits.oldest)].age < age)) {
+            return false;
         }
+    }
+    return true;
+}
+
+void Dram::open_row(size_t index, Cycle now) {
+    close_row(index);
+    Bank &bank = banks_[index];
+    bank.ready_at = now + (bank.open_row < 0 ? parameters_.open_closed : parameters_.open_conflict);
+    preparing_ |= uint64_t{1} << index;
+    bank.open_row = queued_[static_cast<size_t>(bank.misses.oldest)].row;
+    List all = bank.misses;
+    bank.misses = {};
+    while (!all.empty()) {
+        const int slot = take_oldest(all);
+        if (queued_[static_cast<size_t>(slot)].row == bank.open_row) {
+            add_hit(index, slot);
+        } else {
+            append(bank.misses, slot);
+        }
+    }
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->opens_row(static_cast<uint32_t>(index), bank.open_row, now, bank.ready_at);
     }
 }
 
-// Rule 36.
+// Rule 36: the oldest beat that may go.
 void Dram::column_command(Cycle now) {
+    const uint64_t open = column_ready_at_ <= now ? open_banks(now) : 0;
     uint64_t oldest_age = UINT64_MAX;
-    int chosen_bank = -1, chosen_kind = 0;
-    Cycle next = never;
-    for (uint64_t left = with_hits_; left != 0; left &= left - 1) {
-        const int index = std::countr_zero(left);
-        const Bank &bank = banks_[index];
-        const Cycle bank_at = std::max({bank.ready_at, group_ready_at_[bank.group], column_ready_at_});
-        for (int kind = 0; kind < 2; kind++) {
-            if (bank.hits[kind] == 0) {
-                continue;
-            }
-            const Cycle at = kind == 0 ? std::max(bank_at, read_ready_at_) : bank_at;
-            const uint64_t age = queued_[bank.oldest_hit[kind]].age;
-            if (at > now) {
-                next = std::min(next, at);
-            } else if (age < oldest_age) {
+    size_t chosen_bank = 0, chosen_kind = 0;
+    for (size_t kind = read_ready_at_ <= now ? 0 : 1; kind < 2; kind++) {
+        for (uint64_t left = with_hits_[kind] & open; left != 0; left &= left - 1) {
+            const auto index = static_cast<size_t>(std::countr_zero(left));
+            const uint64_t age = queued_[static_cast<size_t>(banks_[index].hits[kind].oldest)].age;
+            if (age < oldest_age) {
                 oldest_age = age;
                 chosen_bank = index;
                 chosen_kind = kind;
             }
         }
     }
-    if (chosen_bank < 0) {
-        wake_ = next;
+    if (oldest_age == UINT64_MAX) {
+        wake_ = next_column_command(now);
         return;
     }
     serve(chosen_bank, chosen_kind, now);
     wake_ = queued_count_ > 0 ? now + 1 : never;
 }
 
-void Dram::serve(int index, int kind, Cycle now) {
-    Bank &bank = banks_[index];
-    const int slot = bank.oldest_hit[kind];
-    const Queued taken = queued_[slot];
-    served_.push({now + parameters_.complete, taken.beat});
-    completion_ = served_.front().completes;
-    if (observer_ != nullptr) [[unlikely]] {
-        observer_->serves_beat(static_cast<uint32_t>(index), taken.beat.address, taken.beat.write, taken.beat.master, now,
-                               parameters_.cas);
+// The banks, one bit each, that accept a column command as far as their rows and groups are concerned.
+uint64_t Dram::open_banks(Cycle now) {
+    for (uint64_t left = preparing_; left != 0; left &= left - 1) {
+        if (banks_[static_cast<size_t>(std::countr_zero(left))].ready_at <= now) {
+            preparing_ &= ~(left & -left);
+        }
     }
+    uint64_t busy = preparing_;
+    for (size_t group = 0; group < group_banks_.size(); group++) {
+        busy |= group_ready_at_[group] > now ? group_banks_[group] : 0;
+    }
+    return ~busy;
+}
 
-    bank.hits[kind]--;
-    find_oldest_hit(bank, kind, taken.next);
-    (taken.previous < 0 ? bank.oldest : queued_[taken.previous].next) = taken.next;
-    (taken.next < 0 ? bank.youngest : queued_[taken.next].previous) = taken.previous;
-    unused_.push_back(slot);
+// The earliest cycle in which a beat may go if none may now.
+Cycle Dram::next_column_command(Cycle now) const {
+    Cycle next = never;
+    for (size_t kind = 0; kind < 2; kind++) {
+        const Cycle from = std::max({now + 1, column_ready_at_, kind == 0 ? read_ready_at_ : 0});
+        for (uint64_t left = with_hits_[kind]; left != 0; left &= left - 1) {
+            const Bank &bank = banks_[static_cast<size_t>(std::countr_zero(left))];
+            next = std::min(next, std::max({from, bank.ready_at, group_ready_at_[static_cast<size_t>(bank.group)]}));
+        }
+    }
+    return next;
+}
+
+void Dram::serve(size_t index, size_t kind, Cycle now) {
+    Bank &bank = banks_[index];
+    const int slot = take_oldest(bank.hits[kind]);
+    const Beat beat = queued_[static_cast<size_t>(slot)].beat;
+    append(unused_, slot);
     queued_count_--;
     bank.served++;
-    if (!bank.has_hits()) {
-        with_hits_ &= ~(uint64_t{1} << index);
+    if (bank.hits[kind].empty()) {
+        with_hits_[kind] &= ~(uint64_t{1} << index);
     }
-    if (bank.oldest >= 0) {
+    if (!bank.misses.empty()) {
         check_rows_ |= uint64_t{1} << index;
+    }
+    if (served_.empty()) {
+        completion_ = now + parameters_.complete;
+    }
+    served_.push({now + parameters_.complete, beat});
+    if (observer_ != nullptr) [[unlikely]] {
+        observer_->serves_beat(static_cast<uint32_t>(index), beat.address(), beat.write(), beat.master(), now, parameters_.cas);
     }
 
     column_ready_at_ = now + parameters_.cas;
-    group_ready_at_[bank.group] = now + parameters_.cas_same_group;
-    if (taken.beat.write) {
+    group_ready_at_[static_cast<size_t>(bank.group)] = now + parameters_.cas_same_group;
+    if (kind == 1) {
         read_ready_at_ = now + parameters_.write_turnaround;
     }
     beats_++;
     busy_cycles_ += static_cast<uint64_t>(now - std::max(last_column_, busy_since_ - 1));
     last_column_ = now;
-}
-
-void Dram::find_oldest_hit(Bank &bank, int kind, int from) {
-    bank.oldest_hit[kind] = -1;
-    if (bank.hits[kind] == 0) {
-        return;
-    }
-    while (queued_[from].row != bank.open_row || queued_[from].beat.write != static_cast<bool>(kind)) {
-        from = queued_[from].next;
-    }
-    bank.oldest_hit[kind] = from;
 }
 
 }  // namespace atalla::timing

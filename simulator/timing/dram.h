@@ -1,6 +1,7 @@
 // DRAM: one channel, open rows, first ready first served with a cap, all-bank refresh (rules 35 to 38).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "isa/machine.h"
@@ -15,11 +16,18 @@ public:
     Dram(const Machine &machine, Wakes &wakes, Observer *observer);
 
     // Queues a beat that the bus launches in this cycle.
-    void launch(Cycle now, const Beat &beat);
+    void launch(Cycle now, Beat beat);
     // One row command per bank and one column command.
     void step(Cycle now);
-    // Takes a beat that completes in this cycle (write done, or read data arrived); false if there is none.
-    bool take_completed(Cycle now, Beat &beat);
+    // Whether a beat completes in this cycle (write done, or read data arrived); which one. At most one does: they complete in
+    // the order of their column commands, a fixed time later.
+    bool completes(Cycle now) const { return !served_.empty() && served_.front().completes <= now; }
+    Beat take_completed() {
+        const Beat beat = served_.front().beat;
+        served_.pop();
+        completion_ = served_.empty() ? never : served_.front().completes;
+        return beat;
+    }
 
     uint64_t beats() const { return beats_; }
     // Cycles, up to the last column command, in which a beat was launched and not completed.
@@ -30,41 +38,51 @@ private:
         Beat beat;
         int64_t row;
         uint64_t age;
-        int previous, next;  // in the queue of the bank, -1: none
+        int next;  // in its list, -1: none
     };
-    struct Bank {
-        int64_t open_row = -1;  // -1: closed
-        Cycle ready_at = 0;     // in preparation before
-        int64_t served = 0;     // column commands since the row opened
+    // Beats from old to young.
+    struct List {
         int oldest = -1, youngest = -1;
-        int hits[2] = {0, 0};  // queued reads and writes of the open row
-        int oldest_hit[2] = {-1, -1};
+        bool empty() const { return oldest < 0; }
+    };
+    struct alignas(64) Bank {
+        List hits[2];           // reads and writes of the open row
+        List misses;            // beats of other rows
+        int64_t open_row = -1;  // -1: closed
+        Cycle ready_at = 0;     // in preparation before, then in preparing_
+        int64_t served = 0;     // column commands since the row opened
         int group = 0;
-        bool has_hits() const { return hits[0] + hits[1] > 0; }
     };
     struct Served {
         Cycle completes;
         Beat beat;
     };
 
+    void append(List &list, int slot);
+    int take_oldest(List &list);
+    void add_hit(size_t bank, int slot);
+    void close_row(size_t bank);
     bool refreshing(Cycle now);
-    void close_all_banks();
     void row_commands(Cycle now);
-    void open_row(Bank &bank, Cycle now);
+    bool wants_other_row(const Bank &bank, Cycle now) const;
+    void open_row(size_t bank, Cycle now);
     void column_command(Cycle now);
-    void serve(int bank, int kind, Cycle now);
-    void find_oldest_hit(Bank &bank, int kind, int from);
+    uint64_t open_banks(Cycle now);
+    Cycle next_column_command(Cycle now) const;
+    void serve(size_t bank, size_t kind, Cycle now);
 
     const Machine::Dram parameters_;
     Observer *const observer_;
     Cycle &wake_, &completion_;  // when there is something to do, when the oldest served beat completes
     const int row_shift_, bank_mask_, group_mask_, address_bits_;
     std::vector<Queued> queued_;
-    std::vector<int> unused_;
+    List unused_;
     std::vector<Bank> banks_;
     std::vector<Cycle> group_ready_at_;
-    // Banks that may need a row command, and banks with queued beats of their open row, one bit each.
-    uint64_t check_rows_ = 0, with_hits_ = 0;
+    std::vector<uint64_t> group_banks_;
+    // One bit a bank: those that may need a row command, that prepare a row, that have queued reads and writes of their open row.
+    uint64_t check_rows_ = 0, preparing_ = 0;
+    std::array<uint64_t, 2> with_hits_{};
     int queued_count_ = 0;
     uint64_t next_age_ = 0;
     Cycle column_ready_at_ = 0, read_ready_at_ = 0;

@@ -69,7 +69,7 @@ RunResult Engine::run() {
 void Engine::run_to_halt() {
     for (;;) {
         if (wakes_.completion <= now_) {
-            complete_beats();
+            complete_beat();
         }
         if (every_cycle_ || wakes_.writeback <= now_) {
             writeback_.step(now_);
@@ -112,7 +112,7 @@ void Engine::count_stall(Cycle from, Cycle cycles) {
 void Engine::run_to_quiet() {
     for (Cycle event = wakes_.next(); event != never; event = wakes_.next()) {
         now_ = next_cycle(event);
-        complete_beats();
+        complete_beat();
         writeback_.step(now_);
         step_memory();
     }
@@ -126,15 +126,17 @@ void Engine::run_to_quiet() {
     }
 }
 
-void Engine::complete_beats() {
-    for (Beat beat; dram_.take_completed(now_, beat);) {
-        if (beat.master == instruction_master) {
-            instruction_cache_.arrive(beat.tag, now_);
-        } else if (beat.master == data_master) {
-            data_cache_.arrive(beat.write, now_);
-        } else {
-            dma_.arrive(beat.master - uint32_t{first_pad_master}, beat.tag, now_);
-        }
+void Engine::complete_beat() {
+    if (!dram_.completes(now_)) {
+        return;
+    }
+    const Beat beat = dram_.take_completed();
+    if (beat.master() >= first_pad_master) {
+        dma_.arrive(static_cast<uint32_t>(beat.master() - first_pad_master), beat.row(), now_);
+    } else if (beat.master() == instruction_master) {
+        instruction_cache_.arrive(beat.address(), now_);
+    } else {
+        data_cache_.arrive(beat.write(), now_);
     }
 }
 
@@ -153,13 +155,10 @@ void Engine::step_memory() {
 }
 
 Beat Engine::launch(int master) {
-    if (master == instruction_master) {
-        return instruction_cache_.launch(now_);
+    if (master >= first_pad_master) {
+        return dma_.launch(static_cast<uint32_t>(master - first_pad_master), now_);
     }
-    if (master == data_master) {
-        return data_cache_.launch(now_);
-    }
-    return dma_.launch(static_cast<uint32_t>(master - first_pad_master), now_);
+    return master == instruction_master ? instruction_cache_.launch(now_) : data_cache_.launch(now_);
 }
 
 Cycle Engine::next_cycle(Cycle next_event) const { return every_cycle_ ? now_ + 1 : std::max(next_event, now_ + 1); }

@@ -35,7 +35,7 @@ private:
     void run_to_quiet();
     Cycle after_stall();
     void count_stall(Cycle from, Cycle cycles);
-    void complete_beats();
+    void complete_beat();
     void step_memory();
     Cycle next_cycle(Cycle next_event) const;
     Beat launch(int master);

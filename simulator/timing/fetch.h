@@ -14,14 +14,12 @@ namespace atalla::timing {
 class InstructionCache {
 public:
     InstructionCache(const Machine &machine, Bus &bus)
-        : sector_bytes_(static_cast<uint32_t>(machine.icache.sector)),
+        : sector_shift_(std::countr_zero(static_cast<uint64_t>(machine.icache.sector))),
           sectors_per_line_shift_(std::countr_zero(static_cast<uint64_t>(machine.icache.line / machine.icache.sector))),
           line_mask_(static_cast<uint32_t>(machine.icache.bytes / machine.icache.line - 1)),
           bus_(bus),
           tags_(line_mask_ + 1, -1),
           usable_from_((size_t{line_mask_} + 1) << sectors_per_line_shift_, never) {}
-
-    uint32_t sector_of(uint32_t address) const { return address / sector_bytes_; }
 
     // Replaces the absent lines of these sectors; their sectors are requested from the next cycle on (rule 3).
     void look_up(uint32_t first_sector, uint32_t last_sector, Cycle now) {
@@ -45,10 +43,11 @@ public:
         const Request request = requests_.front();
         requests_.pop();
         bus_.set_next_launch(instruction_master, requests_.empty() ? never : std::max(requests_.front().from, now + 1));
-        return {request.sector * sector_bytes_, request.sector, instruction_master, false};
+        return {request.sector << sector_shift_, 0, instruction_master, false};
     }
-    // A sector that arrives is usable from the next cycle on, if its line is still the one in the cache.
-    void arrive(uint32_t sector, Cycle now) {
+    // The sector at an address, which arrives, is usable from the next cycle on if its line is still the one in the cache.
+    void arrive(uint32_t address, Cycle now) {
+        const uint32_t sector = address >> sector_shift_;
         const uint32_t line = sector >> sectors_per_line_shift_;
         if (tags_[line & line_mask_] == line) {
             Cycle &usable = usable_from_[place(sector)];
@@ -81,8 +80,7 @@ private:
         }
     }
 
-    const uint32_t sector_bytes_;
-    const int sectors_per_line_shift_;
+    const int sector_shift_, sectors_per_line_shift_;
     const uint32_t line_mask_;
     Bus &bus_;
     std::vector<int64_t> tags_;
