@@ -44,10 +44,20 @@ struct Simulator::Impl {
         }
     }
 
+    void decode() {
+        if (is_hardware() && !timed) {
+            timed.emplace(machine, program);
+        } else if (!is_hardware() && !functional) {
+            functional.emplace(program);
+        }
+    }
+
     Machine machine;
     MachineState state;
     Program program;
+    // The program pre-decoded: the one or the other.
     std::optional<FunctionalProgram> functional;
+    std::optional<timing::TimedProgram> timed;
     uint32_t highest_key = 0;  // of the words placed before a run
 };
 
@@ -99,9 +109,8 @@ void Simulator::load(const Program &program) {
     }
     impl.program = program;
     impl.functional.reset();
-    if (!impl.is_hardware()) {
-        impl.functional.emplace(impl.program);
-    }
+    impl.timed.reset();
+    impl.decode();
 }
 
 void Simulator::write_memory(uint64_t address, std::span<const uint8_t> bytes) {
@@ -129,14 +138,12 @@ void Simulator::read_memory(uint64_t address, std::span<uint8_t> bytes) const {
 RunResult Simulator::run(const RunOptions &options) {
     Impl &impl = *impl_;
     impl.state.reset();
+    impl.decode();
     if (impl.is_hardware()) {
         impl.state.bytes.mark();
         const bool fast = options.model == TimingModel::Fast;
-        return fast ? run_timed(impl.machine, impl.program, impl.state, options)
+        return fast ? run_timed(impl.machine, impl.program, *impl.timed, impl.state, options)
                     : run_reference(impl.machine, impl.program, impl.state, options);
-    }
-    if (!impl.functional) {
-        impl.functional.emplace(impl.program);
     }
     preset_registers(impl.state, impl.highest_key);
     impl.state.words.mark();

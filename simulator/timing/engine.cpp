@@ -12,22 +12,28 @@ namespace atalla {
 RunResult run_timed(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options,
                     Advance advance) {
     check_machine(machine);
+    timing::TimedProgram prepared(machine, program);
+    return run_timed(machine, program, prepared, state, options, advance);
+}
+
+RunResult run_timed(const Machine &machine, const Program &program, timing::TimedProgram &prepared, MachineState &state,
+                    const RunOptions &options, Advance advance) {
     if (!machine.timed()) {
         throw Error(fmt::format("machine '{}' has no timing: its model is functional", machine.name));
     }
-    return timing::Engine(machine, program, state, options, advance).run();
+    return timing::Engine(machine, program, prepared, state, options).run(advance);
 }
 
 namespace timing {
 
-Engine::Engine(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options, Advance advance)
+Engine::Engine(const Machine &machine, const Program &program, TimedProgram &prepared, MachineState &state,
+               const RunOptions &options)
     : machine_(machine),
       program_(program),
       state_(state),
       options_(options),
-      every_cycle_(advance == Advance::EveryCycle),
       observer_(options.observer),
-      packets_(machine, program),
+      packets_(prepared),
       writeback_(machine, scoreboard_, wakes_, observer_),
       units_(writeback_),
       bus_(machine, wakes_),
@@ -43,9 +49,13 @@ Engine::Engine(const Machine &machine, const Program &program, MachineState &sta
             Pad(2, machine, dma_, writeback_, hazards_, wakes_, observer_),
             Pad(3, machine, dma_, writeback_, hazards_, wakes_, observer_)},
       packet_issues_(program.packets.size()),
-      packet_stalls_(program.packets.size()) {}
+      packet_stalls_(program.packets.size()) {
+    for (TimedPacket &packet : packets_.packets) {
+        packet.fetched_in = 0;
+    }
+}
 
-RunResult Engine::run() {
+RunResult Engine::run(Advance advance) {
     RunResult result;
     const auto refused = [&](const Refusal &refusal, int64_t pc) {
         result.rule = refusal.rule;
@@ -53,8 +63,7 @@ RunResult Engine::run() {
     };
     try {
         waiting_ = packet_at(0);
-        run_to_halt();
-        run_to_quiet();
+        advance == Advance::Skip ? run_to_end<Advance::Skip>() : run_to_end<Advance::EveryCycle>();
         result.ok = true;
     } catch (const Refusal &refusal) {
         refused(refusal, state_.pc);
@@ -65,40 +74,51 @@ RunResult Engine::run() {
     return result;
 }
 
+template <Advance advance>
+void Engine::run_to_end() {
+    run_to_halt<advance>();
+    run_to_quiet<advance>();
+}
+
 // The order of a cycle: DRAM data arrive, results are written back, a packet issues, pads, bus, DRAM.
+template <Advance advance>
 void Engine::run_to_halt() {
     for (;;) {
         if (wakes_.completion <= now_) {
             complete_beat();
         }
-        if (every_cycle_ || wakes_.writeback <= now_) {
+        if (advance == Advance::EveryCycle || wakes_.writeback <= now_) {
             writeback_.step(now_);
         }
         const bool issued = issue_step();
         if (!issued) {
             count_stall(now_, 1);
         }
-        step_memory();
+        step_memory<advance>();
         if (halted_) {
             return;
         }
-        now_ = issued ? now_ + 1 : after_stall();
+        if (issued) {
+            now_++;
+        } else {
+            const Cycle next = next_cycle<advance>(next_event());
+            count_stall(now_ + 1, next - now_ - 1);
+            now_ = next;
+        }
         if (static_cast<uint64_t>(now_) >= options_.cycle_limit) {
             refuse_cycle_limit(options_.cycle_limit);
         }
     }
 }
 
-// Counts the cycles until something happens, and returns that cycle.
-Cycle Engine::after_stall() {
+// The earliest cycle in which something happens while a packet waits.
+Cycle Engine::next_event() const {
     const Cycle event = std::min(issue_wake_, wakes_.next());
-    if (event == never) {
+    if (event == never) [[unlikely]] {
         throw Error(
             fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
     }
-    const Cycle next = next_cycle(event);
-    count_stall(now_ + 1, next - now_ - 1);
-    return next;
+    return event;
 }
 
 void Engine::count_stall(Cycle from, Cycle cycles) {
@@ -109,12 +129,13 @@ void Engine::count_stall(Cycle from, Cycle cycles) {
 }
 
 // What was issued comes to its end (rule 41).
+template <Advance advance>
 void Engine::run_to_quiet() {
     for (Cycle event = wakes_.next(); event != never; event = wakes_.next()) {
-        now_ = next_cycle(event);
+        now_ = next_cycle<advance>(event);
         complete_beat();
         writeback_.step(now_);
-        step_memory();
+        step_memory<advance>();
     }
     Cycle last = std::max({halt_cycle_, writeback_.last_write() + 1, dma_.last_end(), data_cache_.last_store()});
     for (const Pad &pad : pads_) {
@@ -140,16 +161,18 @@ void Engine::complete_beat() {
     }
 }
 
+template <Advance advance>
 void Engine::step_memory() {
+    constexpr bool always = advance == Advance::EveryCycle;
     for (size_t pad = 0; pad < pads_.size(); pad++) {
-        if ((every_cycle_ || wakes_.pad[pad] <= now_) && pads_[pad].step(now_)) {
+        if ((always || wakes_.pad[pad] <= now_) && pads_[pad].step(now_)) {
             issue_wake_ = std::min(issue_wake_, now_ + 1);
         }
     }
-    if (every_cycle_ || wakes_.bus <= now_) {
+    if (always || wakes_.bus <= now_) {
         bus_.step(now_, [this](int master) { dram_.launch(now_, launch(master)); });
     }
-    if (every_cycle_ || wakes_.dram <= now_) {
+    if (always || wakes_.dram <= now_) {
         dram_.step(now_);
     }
 }
@@ -161,7 +184,10 @@ Beat Engine::launch(int master) {
     return master == instruction_master ? instruction_cache_.launch(now_) : data_cache_.launch(now_);
 }
 
-Cycle Engine::next_cycle(Cycle next_event) const { return every_cycle_ ? now_ + 1 : std::max(next_event, now_ + 1); }
+template <Advance advance>
+Cycle Engine::next_cycle(Cycle next_event) const {
+    return advance == Advance::EveryCycle ? now_ + 1 : std::max(next_event, now_ + 1);
+}
 
 void Engine::count(RunResult &result) const {
     Counters &counters = result.counters;

@@ -22,21 +22,27 @@ namespace atalla::timing {
 
 class Engine {
 public:
-    Engine(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options, Advance advance);
+    Engine(const Machine &machine, const Program &program, TimedProgram &prepared, MachineState &state, const RunOptions &options);
 
-    RunResult run();
+    RunResult run(Advance advance);
 
 private:
     // The gates that a waiting packet passes, in this order (rules 4 to 7).
     enum class Gate : uint8_t { LookUp, Fetch, Registers, Banks, Structure };
 
     // engine.cpp: the clock
+    template <Advance advance>
+    void run_to_end();
+    template <Advance advance>
     void run_to_halt();
+    template <Advance advance>
     void run_to_quiet();
-    Cycle after_stall();
+    Cycle next_event() const;
     void count_stall(Cycle from, Cycle cycles);
     void complete_beat();
+    template <Advance advance>
     void step_memory();
+    template <Advance advance>
     Cycle next_cycle(Cycle next_event) const;
     Beat launch(int master);
     void count(RunResult &result) const;
@@ -60,10 +66,9 @@ private:
     const Program &program_;
     MachineState &state_;
     const RunOptions &options_;
-    const bool every_cycle_;
     Observer *const observer_;
 
-    TimedProgram packets_;
+    TimedProgram &packets_;
     Wakes wakes_;
     Scoreboard scoreboard_;
     Writeback writeback_;

@@ -10,7 +10,7 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       source_(vlsu_source(static_cast<int>(number))),
       queue_(static_cast<size_t>(machine.pad.queue)),
       accept_per_cycle_(static_cast<int>(machine.pad.accept_per_cycle)),
-      load_queue_(static_cast<uint64_t>(machine.vlsu.load_queue)),
+      load_queue_(machine.vlsu.load_queue),
       store_queue_(machine.vlsu.store_queue),
       present_delay_(machine.vlsu.present),
       load_offer_(machine.pad.read_L + machine.vlsu.load_extra),
@@ -22,18 +22,32 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       wake_(wakes.pad[number]),
       observer_(observer),
       vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
-      waiting_{Queue<PadRequest>(queue_ + 2), Queue<PadRequest>(queue_ + 2)} {}
+      waiting_{Places(queue_ + 2), Places(queue_ + 2)} {}
+
+Pad::Place Pad::new_request(uint64_t order, int32_t packet, uint32_t row, bool write, bool of_transfer) {
+    if (unused_.empty()) [[unlikely]] {
+        unused_.push_back(static_cast<Place>(requests_.size()));
+        requests_.emplace_back();
+    }
+    const Place place = unused_.back();
+    unused_.pop_back();
+    PadRequest &request = requests_[place];
+    request.order = order;
+    request.packet = packet;
+    request.row = row;
+    request.write = write;
+    request.of_transfer = of_transfer;
+    pending_[write][row % filter_size]++;
+    return place;
+}
 
 void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
-    const PadRequest request = {order, now + present_delay_, packet, row, destination, write, false};
-    if (write) {
-        stores_waiting_++;
-    } else {
-        loads_++;
-    }
-    count_pending(request, 1);
-    vlsu_.push(request);
-    wake_ = std::min(wake_, request.present_at);
+    const Place place = new_request(order, packet, row, write, false);
+    requests_[place].present_at = now + present_delay_;
+    requests_[place].destination = destination;
+    (write ? stores_waiting_ : loads_)++;
+    vlsu_.push(place);
+    wake_ = std::min(wake_, now + present_delay_);
 }
 
 bool Pad::step(Cycle now) {
@@ -43,10 +57,10 @@ bool Pad::step(Cycle now) {
     const bool read = may_start(false, now), write = may_start(true, now);
     // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.
     if (read) {
-        check_order(waiting_[false].front(), now);
+        check_order(false, now);
     }
     if (write) {
-        check_order(waiting_[true].front(), now);
+        check_order(true, now);
     }
     if (read) {
         start(false, now);
@@ -65,8 +79,8 @@ void Pad::accept(Cycle now) {
         accept_from_dma(now);
         accepted++;
     }
-    if (accepted < accept_per_cycle_ && !vlsu_.empty() && vlsu_.front().present_at <= now) {
-        enqueue(vlsu_.front());
+    if (accepted < accept_per_cycle_ && !vlsu_.empty() && requests_[vlsu_.front()].present_at <= now) {
+        waiting_[requests_[vlsu_.front()].write].push(vlsu_.front());
         vlsu_.pop();
     }
 }
@@ -74,17 +88,15 @@ void Pad::accept(Cycle now) {
 void Pad::accept_from_dma(Cycle now) {
     const auto tile_row = static_cast<uint32_t>(dma_.accept_row(number_, now));
     const Transfer &transfer = dma_.transfer(number_);
-    const PadRequest request = {transfer.order,   now, transfer.packet, transfer.tile.pad_row + tile_row, no_register,
-                                transfer.is_load, true};
-    count_pending(request, 1);
-    enqueue(request);
+    waiting_[transfer.is_load].push(
+        new_request(transfer.order, transfer.packet, transfer.tile.pad_row + tile_row, transfer.is_load, true));
 }
 
 // Rule 51: no older request of the other direction for the same row may be waiting, in the VLSU or in the pad.
 void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
-    for (const Queue<PadRequest> *queue : {&waiting_[!starting.write], &vlsu_}) {
+    for (const Places *queue : {&waiting_[!starting.write], &vlsu_}) {
         for (size_t offset = 0; offset < queue->size(); offset++) {
-            const PadRequest &waiting = (*queue)[offset];
+            const PadRequest &waiting = requests_[(*queue)[offset]];
             if (waiting.write != starting.write && waiting.row == starting.row && waiting.order < starting.order) {
                 hazards_.refuse_overtaking(number_, starting, waiting, now);
             }
@@ -93,10 +105,13 @@ void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
 }
 
 void Pad::start(bool write, Cycle now) {
-    const PadRequest &started = waiting_[write].front();
-    last_start_[write] = now;
+    const Place place = waiting_[write].front();
+    waiting_[write].pop();
+    unused_.push_back(place);
+    const PadRequest &started = requests_[place];
+    next_start_[write] = now + start_interval_[write];
     started_[write]++;
-    count_pending(started, -1);
+    pending_[write][started.row % filter_size]--;
     if (write) {
         last_landing_ = now + write_land_;
     }
@@ -111,18 +126,17 @@ void Pad::start(bool write, Cycle now) {
     } else {
         writeback_.push(source_, now + load_offer_, started.destination, now);
     }
-    waiting_[write].pop();
 }
 
 void Pad::update_wake(Cycle now) {
     wake_ = never;
     for (const bool write : {false, true}) {
         if (!waiting_[write].empty()) {
-            wake_ = std::min(wake_, std::max(now + 1, last_start_[write] + start_interval_[write]));
+            wake_ = std::min(wake_, std::max(now + 1, next_start_[write]));
         }
     }
     if (!full()) {
-        const Cycle next_access = vlsu_.empty() ? never : vlsu_.front().present_at;
+        const Cycle next_access = vlsu_.empty() ? never : requests_[vlsu_.front()].present_at;
         wake_ = std::min(wake_, std::max(now + 1, std::min(next_access, dma_.next_present(number_))));
     }
 }

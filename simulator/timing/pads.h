@@ -19,7 +19,7 @@ public:
 
     // Whether a vreg.ld (or vreg.st) may issue (rule 26).
     bool accepts(bool store) const {
-        return store ? stores_waiting_ < store_queue_ : loads_ - writeback_.written(source_) < load_queue_;
+        return store ? stores_waiting_ < store_queue_ : loads_ - static_cast<int64_t>(writeback_.written(source_)) < load_queue_;
     }
 
     // A vreg.ld (or vreg.st) of a row issues now. `destination` is the vector that a load gives.
@@ -35,32 +35,30 @@ public:
     Cycle last_landing() const { return last_landing_; }
 
 private:
+    // Queues hold the places of requests in `requests_`, so that none is copied on its way.
+    using Place = uint32_t;
+    using Places = Queue<Place>;
+
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
+    Place new_request(uint64_t order, int32_t packet, uint32_t row, bool write, bool of_transfer);
     void accept(Cycle now);
     void accept_from_dma(Cycle now);
-    void enqueue(const PadRequest &request) { waiting_[request.write].push(request); }
-    bool may_start(bool write, Cycle now) const {
-        return !waiting_[write].empty() && now >= last_start_[write] + start_interval_[write];
-    }
-    void check_order(const PadRequest &starting, Cycle now) const {
-        if (pending_[!starting.write][starting.row % filter_size] != 0) {
+    bool may_start(bool write, Cycle now) const { return !waiting_[write].empty() && now >= next_start_[write]; }
+    void check_order(bool write, Cycle now) const {
+        const PadRequest &starting = requests_[waiting_[write].front()];
+        if (pending_[!write][starting.row % filter_size] != 0) {
             find_overtaken(starting, now);
         }
     }
     void find_overtaken(const PadRequest &starting, Cycle now) const;
     void start(bool write, Cycle now);
-    void count_pending(const PadRequest &request, int change) {
-        uint16_t &count = pending_[request.write][request.row % filter_size];
-        count = static_cast<uint16_t>(count + change);
-    }
     void update_wake(Cycle now);
 
     const uint32_t number_;
     const Source source_;
     const size_t queue_;
     const int accept_per_cycle_;
-    const uint64_t load_queue_;
-    const int64_t store_queue_;
+    const int64_t load_queue_, store_queue_;
     const Cycle present_delay_, load_offer_, write_land_;
     const std::array<Cycle, 2> start_interval_;  // [read, write]
     Dma &dma_;
@@ -69,11 +67,13 @@ private:
     Cycle &wake_;
     Observer *const observer_;
 
-    Queue<PadRequest> vlsu_;
-    std::array<Queue<PadRequest>, 2> waiting_;  // accepted and not started: [reads, writes]
-    std::array<Cycle, 2> last_start_ = {long_ago, long_ago};
+    std::vector<PadRequest> requests_;
+    std::vector<Place> unused_;
+    Places vlsu_;
+    std::array<Places, 2> waiting_;  // accepted and not started: [reads, writes]
+    std::array<Cycle, 2> next_start_ = {long_ago, long_ago};
     std::array<uint64_t, 2> started_{};
-    uint64_t loads_ = 0;          // vreg.ld issued
+    int64_t loads_ = 0;           // vreg.ld issued
     int64_t stores_waiting_ = 0;  // vreg.st issued and not started
     // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.
     static constexpr size_t filter_size = 256;

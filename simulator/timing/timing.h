@@ -5,6 +5,7 @@
 #include "isa/program.h"
 #include "simulator/machine_state.h"
 #include "simulator/simulator.h"
+#include "simulator/timing/packets.h"
 
 namespace atalla {
 
@@ -17,5 +18,8 @@ enum class Advance { Skip, EveryCycle };
 // the machine is not of model Hardware or its values contradict each other.
 RunResult run_timed(const Machine &machine, const Program &program, MachineState &state, const RunOptions &options = {},
                     Advance advance = Advance::Skip);
+// The same with what was prepared for this machine and program; one run at a time may use it.
+RunResult run_timed(const Machine &machine, const Program &program, timing::TimedProgram &prepared, MachineState &state,
+                    const RunOptions &options = {}, Advance advance = Advance::Skip);
 
 }  // namespace atalla

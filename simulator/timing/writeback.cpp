@@ -28,24 +28,28 @@ void Writeback::step(Cycle now) {
     uint64_t used = 0;
     // Bits ascend in the order of priority (rule 14).
     for (; due != 0; due &= due - 1) {
-        write_back(static_cast<size_t>(std::countr_zero(due)), now, used);
+        const auto source = static_cast<size_t>(std::countr_zero(due));
+        if (const Cycle next = write_back(source, now, used); next != never) {
+            enter(source, next, now + 1);
+        }
     }
     const uint64_t ahead = std::rotr(entries_, static_cast<int>(place(now + 1)));
     wake_ = ahead != 0 ? now + 1 + std::countr_zero(ahead) : never;
 }
 
-void Writeback::write_back(size_t source, Cycle now, uint64_t &used) {
+inline Cycle Writeback::write_back(size_t source, Cycle now, uint64_t &used) {
     Queue<Result> &waiting = results_[source];
-    const auto [offer, reg] = waiting.front();
-    if (offer > now) [[unlikely]] {
-        return expect(source, offer, now + 1);
+    const Result &result = waiting.front();
+    if (result.offer > now) [[unlikely]] {
+        return result.offer;
     }
+    const RegisterId reg = result.reg;
     // Rule 15: a result for a constant needs no bank.
     if (const uint8_t shift = bank_shift_[reg]; shift != no_bank) {
         if ((used >> shift & 15) == writes_per_bank_) {
             losers_ = (lost_at_ == now ? losers_ : 0) | uint32_t{1} << source;
             lost_at_ = now;
-            return expect(source, now + 1, now + 1);
+            return now + 1;
         }
         used += uint64_t{1} << shift;
     }
@@ -57,9 +61,7 @@ void Writeback::write_back(size_t source, Cycle now, uint64_t &used) {
         observer_->result(static_cast<Source>(source), now);
     }
     // Rule 11: the next result of this unit leaves in a later cycle.
-    if (!waiting.empty()) {
-        expect(source, waiting.front().offer, now + 1);
-    }
+    return waiting.empty() ? never : waiting.front().offer;
 }
 
 }  // namespace atalla::timing

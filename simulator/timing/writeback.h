@@ -53,17 +53,21 @@ private:
     // The oldest result of a source, one bit each, in the entry of the cycle in which it is due: a ring. Those of later
     // cycles wait in its last entry and are moved on from there.
     static constexpr Cycle horizon = 64;
-    static size_t place(Cycle cycle) { return static_cast<size_t>(cycle) % horizon; }
+    static size_t place(Cycle cycle) { return static_cast<size_t>(cycle) % static_cast<size_t>(horizon); }
     void expect(size_t source, Cycle at, Cycle next_step) {
-        if (at == never) {
-            return;
+        if (at != never) {
+            wake_ = std::min(wake_, enter(source, at, next_step));
         }
-        const Cycle entry = std::clamp(at, next_step, next_step + horizon - 2);
+    }
+    // The cycle of the entry.
+    Cycle enter(size_t source, Cycle at, Cycle next_step) {
+        const Cycle entry = std::min(std::max(at, next_step), next_step + horizon - 2);
         due_[place(entry)] |= uint32_t{1} << source;
         entries_ |= uint64_t{1} << place(entry);
-        wake_ = std::min(wake_, entry);
+        return entry;
     }
-    void write_back(size_t source, Cycle now, uint64_t &used);
+    // When the source has a result to write back next, `never` if nobody knows.
+    Cycle write_back(size_t source, Cycle now, uint64_t &used);
 
     // The writes of a cycle are counted in four bits per bank.
     static constexpr uint8_t no_bank = 255;
