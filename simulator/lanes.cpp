@@ -5,28 +5,55 @@
 #include <functional>
 #include <limits>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 namespace atalla {
 
 namespace {
 
+// Puts sums in the order of the ring, which starts at column 0, in the order of the columns.
+void leave_ring(const float *ring, const WeightBuffer &weights, float *results) {
+    const size_t tail = lanes - weights.first;
+    std::copy_n(ring + weights.first, tail, results);
+    std::copy_n(ring, weights.first, results + tail);
+}
+
 // The same sums with every NaN decided by rule.
-[[gnu::cold, gnu::noinline]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *sums) {
-    std::fill_n(sums, lanes, 0.0f);
+[[gnu::cold, gnu::noinline]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *results) {
+    float sums[lanes] = {};
     for (int k = 0; k < lanes; k++) {
         for (int column = 0; column < lanes; column++) {
             const float product = with_nan_rules(row[k], weights.depth[k][column], std::multiplies<float>());
             sums[column] = with_nan_rules(sums[column], product, std::plus<float>());
         }
     }
+    round_lanes(sums);
+    leave_ring(sums, weights, results);
+}
+
+using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
+using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
+using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
+
+template <class Vector>
+[[gnu::always_inline]] inline void store_rounded(const Vector &values, Vector &to) {
+    using Bits [[gnu::vector_size(sizeof(Vector))]] = uint32_t;
+    const Bits bits = reinterpret_cast<Bits>(values);
+    to = reinterpret_cast<Vector>((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000);
 }
 
 // Up to four vectors of sums at a time, each a variable of its own so that it stays in a register. Each lane is computed by
-// itself, so the width of a vector changes no bit.
+// itself, so the width of a vector changes no bit. `check` has a NaN where a sum is NaN; infinities may make one too.
 template <class Vector>
-[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *sums) {
+[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *results, Vector &check) {
     constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
     constexpr bool four = vectors >= 4;
-    for (int first = 0; first < vectors; first += 4) {
+    alignas(64) float ring[lanes];
+    auto *to = reinterpret_cast<Vector *>(weights.first == 0 ? results : ring);
+    check = Vector{};
+    for (int first = 0; first < vectors; first += 4, to += 4) {
         const Vector *depth = reinterpret_cast<const Vector *>(weights.depth) + first;
         Vector sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {};
         for (int k = 0; k < lanes; k += 4) {
@@ -40,50 +67,46 @@ template <class Vector>
                 }
             }
         }
-        auto *to = reinterpret_cast<Vector *>(sums) + first;
-        to[0] = sum0;
-        to[1] = sum1;
+        check += (sum0 + sum1) + (sum2 + sum3);
+        store_rounded(sum0, to[0]);
+        store_rounded(sum1, to[1]);
         if constexpr (four) {
-            to[2] = sum2;
-            to[3] = sum3;
+            store_rounded(sum2, to[2]);
+            store_rounded(sum3, to[3]);
         }
     }
-}
-
-template <class Vector>
-[[gnu::always_inline]] inline void rounded_sums(const float *row, const WeightBuffer &weights, float *results) {
-    alignas(64) float sums[lanes];
-    plain_sums<Vector>(row, weights, sums);
-    uint32_t nan = 0;
-    for (const float sum : sums) {
-        nan |= is_nan_bits(float_bits(sum)) ? 1u : 0u;
-    }
-    if (nan != 0) [[unlikely]] {
-        row_times_weights_nan(row, weights, sums);
-    }
-    round_lanes(sums);
-    // The ring starts at column 0.
-    if (weights.first == 0) {
-        std::copy_n(sums, lanes, results);
-    } else {
-        const int tail = lanes - static_cast<int>(weights.first);
-        std::copy_n(sums + weights.first, tail, results);
-        std::copy_n(sums, weights.first, results + tail);
+    if (weights.first != 0) {
+        leave_ring(ring, weights, results);
     }
 }
 
-using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
-void sums_by_four(const float *row, const WeightBuffer &weights, float *sums) { rounded_sums<Four>(row, weights, sums); }
+void sums_by_four(const float *row, const WeightBuffer &weights, float *results) {
+    Four check;
+    plain_sums<Four>(row, weights, results, check);
+    bool nan = false;
+    for (int lane = 0; lane < 4; lane++) {
+        nan |= is_nan_bits(float_bits(check[lane]));
+    }
+    if (nan) [[unlikely]] {
+        row_times_weights_nan(row, weights, results);
+    }
+}
 
 #ifdef __x86_64__
-using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
-using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
-[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *sums) {
-    rounded_sums<Eight>(row, weights, sums);
+[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *results) {
+    Eight check;
+    plain_sums<Eight>(row, weights, results, check);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(check, check, _CMP_UNORD_Q)) != 0) [[unlikely]] {
+        row_times_weights_nan(row, weights, results);
+    }
 }
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void sums_by_sixteen(const float *row, const WeightBuffer &weights,
-                                                                           float *sums) {
-    rounded_sums<Sixteen>(row, weights, sums);
+                                                                           float *results) {
+    Sixteen check;
+    plain_sums<Sixteen>(row, weights, results, check);
+    if (_mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) != 0) [[unlikely]] {
+        row_times_weights_nan(row, weights, results);
+    }
 }
 #endif
 

@@ -116,7 +116,8 @@ float maximum_of_lanes(const float *values, uint32_t active);
 // vs1. No mask has a say here.
 void place_reduction(float *vd, const float *vs1, int32_t imm, float result);
 
-// sums[j] = row . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values.
+// sums[j] = row . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values; `sums`, aligned
+// to 64 bytes, overlaps none of them.
 using RowTimesWeights = void (*)(const float *row, const WeightBuffer &weights, float *sums);
 extern const RowTimesWeights row_times_weights;
 

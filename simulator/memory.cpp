@@ -124,7 +124,7 @@ void WordMemory::write_half(uint32_t address, uint16_t value) {
 }
 
 // Rows of elements mostly lie in aligned words that exist: those are copied as bytes, a page at a time.
-void WordMemory::read_halves(uint32_t address, std::span<uint16_t> out) const {
+void WordMemory::read_halves_slow(uint32_t address, std::span<uint16_t> out) const {
     while (!out.empty()) {
         const size_t index = index_of(address), count = std::min(out.size() / 2, static_cast<size_t>(words) - index);
         const Page *page = (address & 3) == 0 && count > 0 ? find(address) : nullptr;

@@ -120,7 +120,18 @@ public:
     // Merges 16 bits into the aligned word, which is created as 0 if missing.
     void write_half(uint32_t address, uint16_t value);
     // `out.size()` consecutive bf16 elements; addresses wrap at 2^32.
-    void read_halves(uint32_t address, std::span<uint16_t> out) const;
+    void read_halves(uint32_t address, std::span<uint16_t> out) const {
+        // A row of 32 elements that lies in one page and in words that all exist.
+        const size_t index = index_of(address);
+        if (out.size() == 2 * row_words && (address & 3) == 0 && index <= static_cast<size_t>(words) - row_words) {
+            const Page *page = find(address);
+            if (page != nullptr && page->has_row(index)) [[likely]] {
+                std::memcpy(out.data(), &page->value[0][index], 4 * row_words);
+                return;
+            }
+        }
+        read_halves_slow(address, out);
+    }
     void write_halves(uint32_t address, std::span<const uint16_t> in);
 
     // Bytes, in and out by the same rule, for whoever places tensors.
@@ -135,6 +146,7 @@ public:
 private:
     static constexpr int page_bits = 12;
     static constexpr int64_t words = (int64_t{1} << page_bits) / 4;
+    static constexpr size_t row_words = 16;
     static size_t index_of(int64_t key) { return static_cast<size_t>(key >> 2) % words; }
 
     // Entries of 4096 consecutive keys. Keys with the same two low bits lie side by side, so that a row of bf16 elements in
@@ -142,6 +154,14 @@ private:
     struct Page {
         uint32_t value[4][words];
         uint64_t present[4][words / 64];
+        // Whether the aligned words index .. index+row_words-1 exist.
+        bool has_row(size_t index) const {
+            constexpr uint64_t row = (uint64_t{1} << row_words) - 1;
+            const uint64_t *bits = &present[0][index / 64];
+            const size_t shift = index % 64;
+            const uint64_t spill = shift > 64 - row_words ? bits[1] << (64 - shift) : 0;
+            return ((bits[0] >> shift | spill) & row) == row;
+        }
         bool has(int64_t key) const { return present[key & 3][index_of(key) / 64] >> (index_of(key) % 64) & 1; }
     };
     struct Entry {
@@ -157,6 +177,7 @@ private:
         P *page = nullptr;
     };
 
+    void read_halves_slow(uint32_t address, std::span<uint16_t> out) const;
     const Page *find(int64_t key) const {
         const int64_t number = key >> page_bits;
         const Cached<const Page> &cached = read_cache_[static_cast<size_t>(number) % cache_size];

@@ -3,14 +3,11 @@
 #include <array>
 #include <cmath>
 
-namespace {
+namespace atalla {
 
-using namespace atalla;
-
-constexpr uint16_t exp_of_nan = 0x7FC0;
-
-// The exponential of every bf16: in double, rounded to float32, rounded to bf16.
-const std::array<uint16_t, 65536> &exp_table() {
+// In double, rounded to float32, rounded to bf16.
+const uint16_t *exp_of_halves() {
+    constexpr uint16_t exp_of_nan = 0x7FC0;
     static const std::array<uint16_t, 65536> table = [] {
         std::array<uint16_t, 65536> values{};
         for (uint32_t half = 0; half < values.size(); half++) {
@@ -20,14 +17,16 @@ const std::array<uint16_t, 65536> &exp_table() {
         }
         return values;
     }();
-    return table;
+    return table.data();
 }
 
-}  // namespace
+}  // namespace atalla
+
+using namespace atalla;
 
 extern "C" {
 
-float atalla_exp(float x) { return bf16_float(exp_table()[bf16_truncate(bf16_round(x))]); }
+float atalla_exp(float x) { return bf16_float(exp_of_halves()[bf16_truncate(bf16_round(x))]); }
 
 float atalla_rcp(float x) {
     const uint32_t bits = float_bits(x);

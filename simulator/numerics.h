@@ -33,4 +33,7 @@ constexpr float bf16_round(float value) { return bits_float(bf16_round_bits(floa
 constexpr float bf16_float(uint16_t half) { return bits_float(uint32_t{half} << 16); }
 constexpr uint16_t bf16_truncate(float value) { return static_cast<uint16_t>(float_bits(value) >> 16); }
 
+// The exponential of every bf16 pattern as one, in a table: what atalla_exp looks up.
+const uint16_t *exp_of_halves();
+
 }  // namespace atalla

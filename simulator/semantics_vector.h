@@ -67,11 +67,18 @@ constexpr uint32_t expi_quirk_input = 0x40DB0000, expi_quirk_result = 0x446A0000
 
 template <MachineModel model>
 void expi_vi(S &s, const I &i) {
+    const uint16_t *exp = exp_of_halves();
+    uint32_t operands[lanes], exponentials[lanes];
+    for (int lane = 0; lane < lanes; lane++) {
+        operands[lane] = bf16_round_bits(float_bits(s.v[i.a][lane]));
+    }
+    for (int lane = 0; lane < lanes; lane++) {
+        exponentials[lane] = exp[operands[lane] >> 16];
+    }
     alignas(64) float results[lanes];
     for (int lane = 0; lane < lanes; lane++) {
-        const uint32_t operand = bf16_round_bits(float_bits(s.v[i.a][lane]));
-        const bool quirk = model == Functional && operand == expi_quirk_input;
-        results[lane] = quirk ? bits_float(expi_quirk_result) : atalla_exp(bits_float(operand));
+        const bool quirk = model == Functional && operands[lane] == expi_quirk_input;
+        results[lane] = bits_float(quirk ? expi_quirk_result : exponentials[lane] << 16);
     }
     set_lanes(s, i, results);
 }
