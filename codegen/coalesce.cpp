@@ -137,6 +137,7 @@ void balance(Kernel &kernel, Body &body) {
 
 void coalesce(Kernel &kernel) {
     Coalescer(kernel).run();
+    reload(kernel);
     balance(kernel, kernel.body);
 }
 

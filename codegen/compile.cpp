@@ -31,23 +31,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A turned loop takes more registers and more code than the same loop as it stands: where those are too few, nothing is turned.
+// Loops that turn and long iterations that overlap take more registers and more code: where those are too few, none do.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     const Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
-    if (const Packed result = pack(kernel, blocks, optimize); result.fits_cache) {
-        packed();
-        try {
-            return allocate(kernel, blocks);
-        } catch (const Error &) {
-            if (!result.turned) throw;
+    for (PackOptions options;;) {
+        const Packed result = pack(kernel, blocks, optimize, options);
+        if (result.fits_cache || !options.turn) {
+            packed();
+            try {
+                return allocate(kernel, blocks);
+            } catch (const Error &) {
+                const bool less = (options.turn && result.turned) || (options.overlap_long && result.overlapped);
+                if (!less) throw;
+            }
         }
+        if (options.turn && result.turned) options.turn = false;
+        else options.overlap_long = false;
+        blocks = unpacked;
+        for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
     }
-    blocks = unpacked;
-    for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
-    pack(kernel, blocks, optimize, false);
-    packed();
-    allocate(kernel, blocks);
 }
 
 }  // namespace

@@ -41,7 +41,11 @@ Value Matcher::reduce_lanes(const VectorReduce *reduce) {
     else fail("the machine reduces by sum, maximum and minimum only", Expr(reduce));
     op.src = {as_vector(evaluate(reduce->value))};
     const Reg result = emit(op, RegisterClass::Vector, "reduced");
-    if (op.opcode != Opcode::rsum_vi) return Value::of_vector(result);
+    if (op.opcode != Opcode::rsum_vi) {
+        Value extremum = Value::of_vector(result);
+        extremum.number = true;   // the machine passes over NaN
+        return extremum;
+    }
     const Value::Kind kind = type.element_of() == BFloat(16) ? Value::Vector : Value::Sum;
     if (kernel_.machine->timed()) return {kind, 0, result};
     // Upstream's functional simulator leaves the sum in float32.

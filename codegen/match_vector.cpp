@@ -300,7 +300,10 @@ Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
     if (e.as<Sub>() != nullptr) return binary(Opcode::sub_vv, Opcode::sub_vs, a, b, false);
     if (e.as<Mul>() != nullptr) return binary(Opcode::mul_vv, Opcode::mul_vs, a, b, true);
     if (e.as<Div>() != nullptr) return divide(e, a, b);
-    // As Halide has them on every host: the second operand unless the first is beyond it.
+    // As Halide has them on every host: the second operand unless the first is beyond it. That is x of x and the end of all numbers.
+    const auto is_end = [&](const Value &v) { return v.kind == Value::Constant && std::isinf(v.constant) && (v.constant > 0) == (e.as<Min>() != nullptr); };
+    if (is_end(a)) return b;
+    if (is_end(b) && a.number) return a;
     if (e.as<Max>() != nullptr) return choose(compare(Opcode::mgt_mvv, Opcode::mgt_mvs, Opcode::mlt_mvs, a, b), a, b);
     return choose(compare(Opcode::mlt_mvv, Opcode::mlt_mvs, Opcode::mgt_mvs, a, b), a, b);
 }

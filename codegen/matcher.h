@@ -33,6 +33,7 @@ struct Value {
     bool rounded = false;
     bool exact = false;
     int fill = 0;   // Dot: the filling of the weight buffer it means
+    bool number = false;   // Vector: no lane is NaN
 
     bool is_in_scalar() const { return kind == Splat && (!rounded || exact); }   // the register holds the very value
     bool names_vector() const { return kind == Vector || kind == Dot || kind == Sum; }

@@ -11,9 +11,13 @@ namespace atalla::codegen {
 
 namespace {
 
+// Longer iterations take too long to schedule.
+constexpr int64_t most_values = 320;
+
 class ModuloScheduler {
 public:
-    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks) : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks) {}
+    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, bool overlap_long)
+        : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks), most_values_(overlap_long ? most_values : machine_.regs.vector / 2) {}
 
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
         index_ = loop.index;
@@ -153,9 +157,10 @@ private:
             for (const auto &[atom, coefficient] : op.access->row.terms)
                 if (!kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == loop.index) return {};
         }
-        if (static_cast<int64_t>(vectors.size()) > machine_.regs.vector / 2) return {};
+        if (static_cast<int64_t>(vectors.size()) > most_values_) return {};
         const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
-        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides : most_stages, loop.extent);
+        const auto has = [&](Opcode opcode) { return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return op.opcode == opcode; }); };
+        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.extent);
         std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
         for (size_t i = 0; i < graph.ops.size(); i++) {
             const Op &op = graph.ops[i];
@@ -207,19 +212,25 @@ private:
         }
         wanted_ = spread_sides(graph, interval);
         for (std::vector<int> &chain : chains_) {
+            // Later starts of a long chain, which fills most of the interval anyway, are all much the same.
+            constexpr size_t steps_of_one = 24;
             int start = 0;
-            while (!place(graph, table, chain, window, interval, start))
-                if (!overlapping_ || ++start >= interval) return false;
+            while (!place(graph, table, chain, window, interval, start)) {
+                start += 1 + static_cast<int>(chain.size() / steps_of_one);
+                if (!overlapping_ || start >= interval) return false;
+            }
             shorten_lifetimes(graph, table, chain, window, interval);
         }
-        return enough_masks(graph, interval);
+        // Of the vectors some are left for what lives around the loop.
+        const int64_t vectors = overlapping_ ? machine_.regs.vector * 3 / 4 : machine_.regs.vector;
+        return most_live(graph, interval, RegisterClass::Mask) <= machine_.regs.mask - 1 && most_live(graph, interval, RegisterClass::Vector) <= vectors - 1;
     }
 
-    // Are at most as many masks under way at a time as there are registers?
-    bool enough_masks(const ScheduleGraph &graph, int interval) const {
+    // How many values of a class are under way at a time?
+    int64_t most_live(const ScheduleGraph &graph, int interval, RegisterClass cls) const {
         std::map<int32_t, std::pair<int, int>> lives;   // first and last cycle
         const auto touch = [&](Reg r, int cycle) {
-            if (!r.defined() || r.id <= all_lanes.id || kernel_.cls(r) != RegisterClass::Mask) return;
+            if (!r.defined() || r.id <= all_lanes.id || kernel_.cls(r) != cls) return;
             const auto [it, inserted] = lives.try_emplace(r.id, cycle, cycle);
             it->second = {std::min(it->second.first, cycle), std::max(it->second.second, cycle)};
         };
@@ -231,14 +242,14 @@ private:
         }
         std::vector<int> live(interval, 0);
         // One that other blocks share, or that lives from an iteration into the next, has its register all the time.
-        int throughout = static_cast<int>(shared_masks_.size());
+        int throughout = cls == RegisterClass::Mask ? static_cast<int>(shared_masks_.size()) : 0;
         for (const auto &[r, life] : lives) {
-            if (shared_masks_.count(Reg{r})) continue;
+            if (cls == RegisterClass::Mask && shared_masks_.count(Reg{r})) continue;
             if (!made.count(r) || life.first / interval != life.second / interval) throughout++;
             else
                 for (int cycle = life.first; cycle < life.second; cycle++) live[cycle % interval]++;
         }
-        return throughout + *std::max_element(live.begin(), live.end()) <= static_cast<int>(machine_.regs.mask) - 1;
+        return throughout + *std::max_element(live.begin(), live.end());
     }
 
     // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration, or
@@ -430,6 +441,7 @@ private:
     const Kernel &kernel_;
     const Machine &machine_;
     const std::set<Reg> &shared_masks_;
+    const int64_t most_values_;              // that the iterations of a loop that overlap may make
     Reg index_;                              // of the loop
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
@@ -441,8 +453,13 @@ private:
 
 }  // namespace
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, const RunsLater &runs_later) {
-    return ModuloScheduler(kernel, shared_masks).run(graph, loop, runs_later);
+int most_stages_with_sides(const Body &body) {
+    const auto has = [&](Opcode opcode) { return std::any_of(body.begin(), body.end(), [&](const Node &node) { return node.op && node.op->opcode == opcode; }); };
+    return most_stages_with_sides(has(Opcode::gemm_vv), has(Opcode::lw_vi));
+}
+
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, bool overlap_long, const RunsLater &runs_later) {
+    return ModuloScheduler(kernel, shared_masks, overlap_long).run(graph, loop, runs_later);
 }
 
 }  // namespace atalla::codegen

@@ -12,8 +12,10 @@ namespace atalla::codegen {
 
 // Iterations of a loop that may be under way at a time: more would cost more code before and after it than they gain.
 constexpr int most_stages = 3;
-// Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them.
-constexpr int most_stages_with_sides = 2;
+// Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them. Only
+// for rows that wait for the array is it worth as many as without.
+inline int most_stages_with_sides(bool rows, bool weights) { return rows && !weights ? most_stages : 2; }
+int most_stages_with_sides(const Body &body);
 
 // x = x + y, where x is used for nothing else in the loop and y only here: it may run an iteration late, with y = -0 standing
 // in for the iteration before the first.
@@ -37,7 +39,8 @@ struct ModuloSchedule {
 using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 
 // Gives every operation of the graph a cycle below the interval; nothing if no interval up to about twice the resource bound
-// fits. `loop` is the loop of which the graph is the body; `shared_masks` are the masks that live in other blocks too.
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, const RunsLater &runs_later);
+// fits. `loop` is the loop of which the graph is the body; `shared_masks` are the masks that live in other blocks too. With
+// `overlap_long` iterations overlap, too, that make more values than half of the vector registers.
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, bool overlap_long, const RunsLater &runs_later);
 
 }  // namespace atalla::codegen

@@ -92,8 +92,8 @@ constexpr int most_idle = 256;
 
 class Packer {
 public:
-    Packer(Kernel &kernel, Blocks &blocks, bool optimize, bool turn)
-        : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks), optimize_(optimize), turn_(turn), delays_(kernel) {}
+    Packer(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options)
+        : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks), optimize_(optimize), options_(options), delays_(kernel) {}
 
     Packed run() {
         // Loops first: what they defer becomes part of the blocks around them.
@@ -106,7 +106,7 @@ public:
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
         add_islands();
-        return {!turned_.empty(), std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); })};
+        return {overlapped_, !turned_.empty(), std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); })};
     }
 
 private:
@@ -239,11 +239,12 @@ private:
     void pipeline(size_t b) {
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), [&](const std::vector<Op> &epilogue) { return turn_ && can_turn(kernel_, blocks_, b, epilogue); });
+        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap_long, [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); });
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (schedule->stages > 1) {
+            overlapped_ = overlapped_ || !schedule->later;
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
             const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
             before.insert(before.end(), prologue.begin(), prologue.end());
@@ -468,7 +469,9 @@ private:
     Kernel &kernel_;
     const Machine &machine_;
     Blocks &blocks_;
-    bool optimize_, turn_;
+    bool optimize_;
+    const PackOptions &options_;
+    bool overlapped_ = false;      // does a loop run its iterations side by side?
     std::vector<size_t> turned_;   // blocks that are turned loops
     Delays delays_;
     std::optional<ResourceTable> table_;   // of the straight block that was scheduled last
@@ -477,6 +480,6 @@ private:
 
 }  // namespace
 
-Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, bool turn) { return Packer(kernel, blocks, optimize, turn).run(); }
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options) { return Packer(kernel, blocks, optimize, options).run(); }
 
 }  // namespace atalla::codegen

@@ -15,6 +15,9 @@ namespace atalla::codegen {
 // and the multiplier.
 void coalesce(Kernel &kernel);
 
+// In innermost loops, loads rows again for what reads them late, or would copy them.
+void reload(Kernel &kernel);
+
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
 // DMA tiles. `wanted` may fix the layout of an allocation by its name. Error if the pads are too small.
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted);
@@ -32,12 +35,18 @@ Blocks make_blocks(Kernel &kernel);
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);
 
-// Puts the operations of each block into packets. Loops around the array may be turned (modulo.h) with `turn`.
+// What packing may spend registers on: loops around the array that turn (modulo.h), and long iterations that overlap.
+struct PackOptions {
+    bool turn = true, overlap_long = true;
+};
+
+// Puts the operations of each block into packets.
 struct Packed {
+    bool overlapped = false;   // an iteration that is long overlaps the next
     bool turned = false;       // a loop was,
     bool fits_cache = true;    // and the nest around it is in the instruction cache all the time
 };
-Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, bool turn = true);
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 
 // Assigns physical registers. Error if a class has too few.
 void allocate(Kernel &kernel, Blocks &blocks);

@@ -18,6 +18,7 @@ namespace {
 constexpr int lanes = 32;
 // Vector registers that the values of unrolled rows may take, and straight-line code that the instruction cache holds.
 constexpr double most_values = 160, most_packets = 380;
+constexpr int most_sides = 4;
 constexpr int64_t most_rows = 128, most_unrolled_rows = 16, most_unrolled_vectors = 64;
 
 int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) { return machine.timed() && shape.rows > rows ? 2 : 1; }
@@ -119,12 +120,25 @@ Func RowKernel::sum(const std::string &name, Func values) {
 }
 
 Func RowKernel::largest(const std::string &name, Func values) {
-    Extremum x{Func(name + "_lanes"), Func(name), Var("l"), vectors_ > 1 ? RDom(1, vectors_ - 1, name + "_r") : RDom(), RDom(0, lanes, name + "_q")};
-    x.lanes(x.lane, m) = values(x.lane, m);
-    if (vectors_ > 1) x.lanes(x.lane, m) = strict_float(max(values(x.rest * lanes + x.lane, m), x.lanes(x.lane, m)));
+    // Running maxima side by side: one alone would wait for itself.
+    const int most = unrolled() ? std::min(most_sides, (vectors_ + 1) / 2) : vectors_ % most_sides == 0 ? most_sides : 1, sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides;
+    Extremum x{Func(name + "_lanes"), Func(name), Var("l"), Var("side"), steps > 1 ? RDom(1, steps - 1, name + "_r") : RDom(), RDom(0, lanes, name + "_q"), sides};
+    x.lanes(x.lane, x.side, m) = values(x.side * lanes + x.lane, m);
+    if (steps > 1) {
+        // The last vector once more where there are too few.
+        const Expr at = x.rest * sides + x.side, vector = vectors_ % sides == 0 ? at : min(at, vectors_ - 1);
+        x.lanes(x.lane, x.side, m) = strict_float(max(values(vector * lanes + x.lane, m), x.lanes(x.lane, x.side, m)));
+    }
+    std::vector<Expr> all;
+    for (int side = 0; side < sides; side++) all.push_back(x.lanes(x.all, side, m));
+    while (all.size() > 1) {
+        const size_t half = (all.size() + 1) / 2;
+        for (size_t i = 0; i < all.size() / 2; i++) all[i] = strict_float(max(all[half + i], all[i]));
+        all.resize(half);
+    }
     // In float32: Halide's JIT has no maximum of bf16 lanes.
     x.value(m) = -std::numeric_limits<float>::infinity();
-    x.value(m) = max(x.value(m), f32(x.lanes(x.all, m)));
+    x.value(m) = max(x.value(m), f32(all[0]));
     extrema_.push_back(x);
     return x.value;
 }
@@ -188,12 +202,12 @@ KernelDefinition RowKernel::finish(Func result) {
     }
     for (Extremum &x : extrema_) {
         x.value.compute_at(result, row).update().atomic().vectorize(x.all, lanes);
-        x.lanes.compute_at(result, row).bound_extent(x.lane, lanes).vectorize(x.lane, lanes);
-        if (vectors_ > 1) {
-            x.lanes.update().vectorize(x.lane, lanes);
-            if (vector_unroll_ > 1) {
+        x.lanes.compute_at(result, row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
+        if (x.lanes.num_update_definitions() > 0) {
+            x.lanes.update().reorder(x.lane, x.side, x.rest).vectorize(x.lane, lanes);
+            if (const int unroll = std::min((vector_unroll_ + x.sides - 1) / x.sides, (vectors_ + x.sides - 1) / x.sides - 1); unroll > 1) {
                 RVar ro("ro"), ru("r_unroll");
-                x.lanes.update().split(x.rest, ro, ru, std::min(vector_unroll_, vectors_ - 1), TailStrategy::GuardWithIf);
+                x.lanes.update().split(x.rest, ro, ru, unroll, TailStrategy::GuardWithIf).reorder(x.lane, x.side, ru, ro);
             }
         }
         in_registers({x.lanes, x.value});

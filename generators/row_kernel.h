@@ -75,8 +75,9 @@ private:
     };
     struct Extremum {
         Halide::Func lanes, value;
-        Halide::Var lane;
+        Halide::Var lane, side;   // which of the running maxima
         Halide::RDom rest, all;
+        int sides = 1;
     };
     struct Input {
         Halide::ImageParam param;

@@ -1,0 +1,121 @@
+// Rows of the pads that are read early and late in an iteration are loaded twice: a value that waits in a register keeps the
+// iterations of a loop from overlapping, and a load costs less than a copy.
+#include <algorithm>
+#include <map>
+
+#include "codegen/dependence.h"
+#include "codegen/passes.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// x - 0, in all lanes.
+bool is_copy(const Op &op) { return op.opcode == Opcode::sub_vv && op.src[1] == zero_vector && !op.mask.defined() && !op.keeps_dst; }
+
+class Reloader {
+public:
+    Reloader(Kernel &kernel, Body &body) : kernel_(kernel), body_(body) {}
+
+    void run() {
+        for (size_t first = 0; first < body_.size(); first++) {
+            if (!body_[first].op) continue;
+            size_t end = first;
+            while (end < body_.size() && body_[end].op) end++;
+            line(first, end);
+            first = end;
+        }
+        Body made;
+        for (size_t i = 0; i < body_.size(); i++) {
+            for (const Op &load : before_[i]) made.push_back(load);
+            made.push_back(std::move(body_[i]));
+        }
+        body_ = std::move(made);
+    }
+
+private:
+    // Readers of one value, in order, with the cycles from its load until they can issue.
+    struct Reader {
+        size_t at = 0;
+        int depth = 0;
+    };
+
+    void line(size_t first, size_t end) {
+        for (size_t i = first; i < end; i++) {
+            const Op &load = *body_[i].op;
+            if (load.opcode != Opcode::vreg_ld || !load.access) continue;
+            const std::vector<Reader> readers = readers_of(i, end);
+            // Where nothing waits long, the pads are as busy as the lanes.
+            if (readers.empty() || readers.back().depth < readers.front().depth + most_waiting) continue;
+            // A copy is another load.
+            if (readers.size() > 1)
+                for (const Reader &reader : readers) {
+                    Op &copy = *body_[reader.at].op;
+                    if (!is_copy(copy) || copy.src[0] != load.dst) continue;
+                    const Reg target = copy.dst;
+                    copy = load;
+                    copy.dst = target;
+                }
+            int since = readers.front().depth;
+            Reg now = load.dst;
+            for (const Reader &reader : readers) {
+                Op &op = *body_[reader.at].op;
+                if (op.opcode == Opcode::vreg_ld) continue;   // it was a copy
+                if (reader.depth >= since + most_waiting) {
+                    Op again = load;
+                    now = again.dst = kernel_.vector(kernel_.registers[load.dst.id].name);
+                    before_[i + 1].push_back(again);
+                    since = reader.depth;
+                }
+                for (Reg &source : op.src)
+                    if (source == load.dst) source = now;
+            }
+        }
+    }
+
+    // Those of a load that is the only one to write its register, up to where its row may change; none if there are others.
+    std::vector<Reader> readers_of(size_t at, size_t end) const {
+        const Op &load = *body_[at].op;
+        std::map<Reg, int> ready = {{load.dst, result_latency(*kernel_.machine, load.opcode)}};
+        std::vector<Reader> readers;
+        for (size_t i = at + 1; i < end; i++) {
+            const Op &op = *body_[i].op;
+            if (op.dst == load.dst) return {};
+            if ((op.opcode == Opcode::vreg_st && op.access && op.access->allocation == load.access->allocation) || op.orders == load.access->allocation) break;
+            int depth = 0;
+            for (Reg r : reads_of(op))
+                if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);
+            if (op.dst.defined() && (depth > 0 || ready.count(op.dst))) ready[op.dst] = depth + result_latency(*kernel_.machine, op.opcode);
+            const std::vector<Reg> reads = reads_of(op);
+            if (std::find(reads.begin(), reads.end(), load.dst) != reads.end()) readers.push_back({i, depth});
+        }
+        std::stable_sort(readers.begin(), readers.end(), [](const Reader &a, const Reader &b) { return a.depth < b.depth; });
+        return readers;
+    }
+
+    static constexpr int most_waiting = 32;   // cycles
+    Kernel &kernel_;
+    Body &body_;
+    std::map<size_t, std::vector<Op>> before_;   // loads to be put in
+};
+
+void reload(Kernel &kernel, Body &body, bool innermost) {
+    bool weights = false;
+    for (Node &node : body) {
+        if (node.loop) {
+            const Body &inside = node.loop->body;
+            reload(kernel, node.loop->body, std::none_of(inside.begin(), inside.end(), [](const Node &n) { return n.loop != nullptr; }));
+        }
+        if (node.branch) reload(kernel, node.branch->body, false);
+        weights |= node.op && node.op->opcode == Opcode::lw_vi;
+    }
+    if (innermost && !weights) Reloader(kernel, body).run();
+}
+
+}  // namespace
+
+void reload(Kernel &kernel) {
+    if (kernel.machine->timed()) reload(kernel, kernel.body, false);
+}
+
+}  // namespace atalla::codegen
