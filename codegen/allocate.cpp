@@ -98,11 +98,14 @@ private:
             }
         }
         starts.push_back(position);
-        // The base register of a transfer that nothing waits for is busy for longer than it is used: through the loops around it.
+        // The base register of a transfer that nothing waits for is busy for longer than it is used: to the end of its block, and
+        // through the loops around it.
         for (size_t b = 0; b < blocks_.size(); b++)
             for (const OpGroup &packet : blocks_[b].packets)
                 for (const Op &op : packet) {
-                    if (!op.ahead || !op.dst.defined() || blocks_[b].from_block >= 0) continue;
+                    if (!op.dst.defined() || blocks_[b].from_block >= 0) continue;
+                    if (info(op.opcode).unit == Unit::Sdma) touch(op.dst.id, starts[b + 1]);
+                    if (!op.ahead) continue;
                     const auto [first, last] = loops_around(b, starts);
                     touch(op.dst.id, first);
                     touch(op.dst.id, last);

@@ -1,5 +1,6 @@
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -88,6 +89,7 @@ private:
     // uses it is entered. Plus and minus one serve packing: delays, and the -0 of deferred sums.
     void load_constants() {
         constexpr size_t most = 144;
+        constexpr int first_offset_bank = 2;   // of the addresses' row offsets
         std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
         for (const Block &block : blocks_)
             for (Reg r : {block.end.index, block.end.limit})
@@ -103,6 +105,7 @@ private:
                     if (is_constant(r) && !everywhere.count(r)) users[r].insert(b);
         const bool many = users.size() + everywhere.size() > most;
         std::vector<std::vector<Op>> entered(blocks_.size());
+        std::map<std::tuple<size_t, int32_t, int>, Reg> made;   // by block, value and bank
         for (const auto &[r, blocks] : users) {
             if (!many) {
                 everywhere.insert(r);
@@ -115,11 +118,19 @@ private:
                     everywhere.insert(r);
                     continue;
                 }
-                const Reg own = kernel_.scalar(std::string(kernel_.registers[r.id].name));
-                kernel_.registers[own.id].constant = kernel_.registers[r.id].constant;
-                kernel_.registers[own.id].bank = kernel_.registers[r.id].bank;
-                for (Op &op : blocks_[b].ops) replace(op, r, own);
-                make_constant(own, entered[loop ? b - 1 : b]);
+                // Both copies of a row offset are one constant where the code is straight: odd ones in one bank, even ones in the other, so
+                // that neighbouring rows can still share a packet.
+                const int32_t value = *kernel_.registers[r.id].constant;
+                int bank = kernel_.registers[r.id].bank;
+                if (!loop && bank >= first_offset_bank) bank = first_offset_bank + (value & 1);
+                const auto [known, first] = made.try_emplace({b, value, bank});
+                if (first) {
+                    known->second = kernel_.scalar(std::string(kernel_.registers[r.id].name));
+                    kernel_.registers[known->second.id].constant = value;
+                    kernel_.registers[known->second.id].bank = static_cast<int8_t>(bank);
+                    make_constant(known->second, entered[loop ? b - 1 : b]);
+                }
+                for (Op &op : blocks_[b].ops) replace(op, r, known->second);
             }
         }
         for (Reg r : everywhere) make_constant(r, entered[0]);

@@ -25,21 +25,21 @@ int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block) {
     return count;
 }
 
-int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph) {
+int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph, int64_t pace) {
     std::vector<int> order(graph.cycle.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.cycle[a] < graph.cycle[b]; });
     std::vector<int64_t> issued(graph.ops.size(), 0);
     std::array<int64_t, 16> free_at{};
     const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp || unit == Unit::Reduce; };
-    int64_t now = -1;
+    int64_t now = -pace;
     for (size_t first = 0; first < order.size();) {
         size_t last = first;
         int64_t start = now;
         for (; last < order.size() && graph.cycle[order[last]] == graph.cycle[order[first]]; last++) {
             const size_t i = static_cast<size_t>(order[last]);
             if (is_marker(graph.ops[i])) continue;
-            start = std::max(start, now + 1);
+            start = std::max(start, now + pace);
             if (const Unit unit = info(graph.ops[i].opcode).unit; lane(unit)) start = std::max(start, free_at[static_cast<size_t>(unit)]);
             if (i >= graph.in.size()) continue;   // a packet that only takes time
             for (int e : graph.in[i])
@@ -54,7 +54,7 @@ int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph) {
         now = start;
         first = last;
     }
-    return now + 1;
+    return now + pace;
 }
 
 }  // namespace atalla::codegen

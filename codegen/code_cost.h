@@ -14,7 +14,7 @@ double fetch_cycles(const Machine &machine);
 int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block);
 
 // Cycles from the first packet of scheduled straight-line code to the last, in order, each once what it reads is there and
-// its lane units are free; caches hit.
-int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph);
+// its lane units are free. `pace`: cycles from a packet to the next, 1 where caches hit.
+int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph, int64_t pace = 1);
 
 }  // namespace atalla::codegen

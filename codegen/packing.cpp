@@ -1,5 +1,6 @@
 // Packets: list scheduling of straight-line blocks, modulo scheduling of innermost loops (modulo.cpp), the ends of blocks.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -171,7 +172,9 @@ private:
             ScheduleGraph graph = scheduled(packet_cycles);
             if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, *table_);
             std::vector<OpGroup> packets = delays_.packets(graph);
-            const double cost = fetch * static_cast<double>(packets.size()) + runs * static_cast<double>(issue_cycles(machine_, graph));
+            // What waits for its operands the first time waits while packets come from memory.
+            const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
+            const double cost = static_cast<double>(first) + (runs - 1) * static_cast<double>(issue_cycles(machine_, graph));
             if (packet_cycles == 1 || cost < least) {
                 least = cost;
                 block.packets = std::move(packets);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace atalla::codegen {
 
@@ -48,8 +49,12 @@ void ScheduleGraph::wait_last() {
 
 void ScheduleGraph::start_transfers_first() {
     const int all = 1 + std::accumulate(height.begin(), height.end(), 0, [](int a, int b) { return std::max(a, b); });
+    std::set<int> pads;
+    std::vector<bool> first(ops.size());
+    for (size_t i = 0; i < ops.size(); i++) first[i] = info(ops[i].opcode).unit == Unit::Sdma && pads.insert(ops[i].pad).second;
+    int behind = 0;   // of these transfers
     for (size_t i = ops.size(); i-- > 0;) {
-        if (info(ops[i].opcode).unit == Unit::Sdma) height[i] += all;
+        if (first[i]) height[i] += all * ++behind;
         for (int e : out[i])
             if (height[edges[e].to] >= all && edges[e].distance == 0) height[i] = std::max(height[i], height[edges[e].to] + std::max(1, edges[e].latency));
     }

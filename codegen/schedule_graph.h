@@ -23,7 +23,7 @@ struct ScheduleGraph {
 
     // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
     void wait_last();
-    // What leads to a transfer goes before all else.
+    // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait for its first.
     void start_transfers_first();
 };
 
