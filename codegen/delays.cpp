@@ -31,29 +31,43 @@ int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, 
     return cycle;
 }
 
-// Packets that take at least so many cycles: reciprocals or products whose results are waited for, and a few packets that do
-// nothing of use.
+// Packets that take at least so many cycles, and hardly more: results that are waited for, and a few packets that do nothing of use.
 std::vector<OpGroup> Delays::delay_packets(int cycles) {
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
+    // An operation and the one that reads its result take its latency and a cycle.
+    const std::array<Opcode, 3> waits = {Opcode::rcp_bf, Opcode::mul_s, Opcode::add_s};
+    constexpr size_t nothing = 3;
+    const auto taken = [&](size_t choice) { return choice == nothing ? 1 : result_latency(machine_, waits[choice]) + 1; };
+    // A packet costs what it takes to fetch now and then, a cycle too many is lost every time.
+    constexpr int packet_cost = 1, lost_cycle_cost = 4;
+    std::vector<int> cost(cycles + 1, 0);
+    std::vector<size_t> choices(cycles + 1, nothing);
+    for (int left = 1; left <= cycles; left++)
+        for (size_t choice = 0; choice <= nothing; choice++) {
+            const int rest = std::max(0, left - taken(choice)), lost = std::max(0, taken(choice) - left);
+            const int all = cost[rest] + lost * lost_cycle_cost + (choice == nothing ? 1 : 2) * packet_cost;
+            if (choice > 0 && all >= cost[left]) continue;
+            cost[left] = all;
+            choices[left] = choice;
+        }
     Op read = {};
     read.opcode = Opcode::or_s;
     read.dst = zero_scalar;
-    constexpr int most_fillers = 2;
     std::vector<OpGroup> packets;
-    while (cycles > most_fillers) {
-        // The one that makes the longer wait, if that is not too long.
-        Op start;
-        start.opcode = cycles > result_latency(machine_, Opcode::mul_s) + most_fillers ? Opcode::rcp_bf : Opcode::mul_s;
-        start.dst = delay_;
-        start.src = {kernel_.constant(0x3F800000)};
-        if (start.opcode == Opcode::mul_s) start.src = {zero_scalar, zero_scalar};
-        read.src = {delay_, zero_scalar};
-        packets.push_back({start});
+    for (int left = cycles; left > 0; left -= taken(choices[left])) {
+        if (choices[left] != nothing) {
+            Op start;
+            start.opcode = waits[choices[left]];
+            start.dst = delay_;
+            start.src = {zero_scalar, zero_scalar};
+            if (start.opcode == Opcode::rcp_bf) start.src = {kernel_.constant(0x3F800000)};
+            packets.push_back({start});
+            read.src = {delay_, zero_scalar};
+        } else {
+            read.src = {zero_scalar, zero_scalar};
+        }
         packets.push_back({read});
-        cycles -= result_latency(machine_, start.opcode) + 1;
     }
-    read.src = {zero_scalar, zero_scalar};
-    for (; cycles > 0; cycles--) packets.push_back({read});
     return packets;
 }
 

@@ -256,7 +256,7 @@ private:
     // over as much of its end as a branch to the code behind the loop reaches: one to code before it would be predicted taken.
     std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const {
         // A branch reaches 102 packets. A loop that a lane unit paces has fewer packets than cycles: merge_packets.
-        const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 130;
+        const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 104;
         std::vector<int> wanted(graph.ops.size(), 0);
         const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
         const int range = std::min(interval, cycles_in_reach);
@@ -285,12 +285,12 @@ private:
         if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
         for (int e : graph.in[i]) {
             const Edge &edge = graph.edges[e];
-            if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(edge) - edge.distance * interval);
+            if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
             if (edge.from == i && edge.latency > edge.distance * interval) return false;
         }
         for (int e : graph.out[i]) {
             const Edge &edge = graph.edges[e];
-            if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval);
+            if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
         }
         last = std::min(last, first + interval - 1);
         const bool marker = is_marker(graph.ops[i]);
@@ -407,16 +407,20 @@ private:
         return true;
     }
 
-    // Cycles without an operation are dropped, so what must keep its distance is planned a little further apart.
-    static int spaced(const Edge &edge) {
-        constexpr int margin = 8;
-        return edge.latency + (edge.hard ? margin : 0);
+    // Cycles without an operation are dropped, so what must keep its distance is planned a little further apart; and a load may
+    // find its pad busy with a row of a transfer.
+    int spaced(const ScheduleGraph &graph, const Edge &edge) const {
+        constexpr int margin = 8, load_margin = 4, row_margin = 3;
+        if (edge.hard) return edge.latency + margin;
+        if (overlapping_ || edge.latency <= 1) return edge.latency;
+        const Opcode from = graph.ops[edge.from].opcode;
+        return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
     }
 
     // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
     // fewer registers.
     void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval) {
-        constexpr int load_margin = 4;   // a load may find its pad busy
+        constexpr int load_margin = 4;   // beside that of all loads
         for (size_t o = order.size(); o-- > 0;) {
             const int i = order[o];
             const Op &op = graph.ops[i];
@@ -426,7 +430,7 @@ private:
             int last = window[i] * interval - 1;
             for (int e : graph.out[i]) {
                 const Edge &edge = graph.edges[e];
-                if (edge.to != i) last = std::min(last, graph.cycle[edge.to] - spaced(edge) + edge.distance * interval - (op.opcode == Opcode::vreg_ld ? load_margin : 0));
+                if (edge.to != i) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval - (op.opcode == Opcode::vreg_ld ? load_margin : 0));
             }
             const int now = graph.cycle[i];
             if (last <= now) continue;

@@ -285,7 +285,7 @@ private:
         }
         std::vector<std::vector<Channel>> load_channels;
         for (const Copy *copy : loads) {
-            load_channels.push_back(code_.channels(*copy, streams ? split_rounds(copy->tiles) : split_runs(copy->tiles)));
+            load_channels.push_back(code_.channels(*copy, streams ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
@@ -363,6 +363,13 @@ private:
 
     // ---- loads ahead
 
+    // Groups that may start one by one from inside the hot loop are of one tile a pad.
+    static std::vector<Run> groups_for(const Copy &copy, const Loop *hot) {
+        const std::vector<Run> runs = split_runs(copy.tiles);
+        const bool fewer = hot != nullptr && !has_loop(hot->body) && std::all_of(runs.begin(), runs.end(), [&](const Run &run) { return run.count < hot->extent; });
+        return fewer ? one_tile_a_pad(runs) : runs;
+    }
+
     // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not.
     Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, Body &before, Body &body, Loop *hot, bool spreads,
                    std::vector<SpreadTransfer> &events) {
@@ -392,11 +399,11 @@ private:
         const bool innermost = hot != nullptr && !has_loop(hot->body);
         for (size_t i = 0; i < channels.size(); i++) {
             const Channel &c = channels[i];
-            if (i > 0 || hot == nullptr) {
+            if (innermost && c.run.count < hot_extent && adds_event({c, {}, 0, {}}, *hot, events)) {
+                code_.aim(c, true, next, Reg{}, at, body);
+            } else if (i > 0 || hot == nullptr) {
                 code_.aim(c, false, next, Reg{}, at, body);
                 code_.start_all(c, true, body);
-            } else if (innermost && c.run.count < hot_extent && adds_event({c, {}, 0, {}}, *hot, events)) {
-                code_.aim(c, true, next, Reg{}, at, body);
             } else if (innermost) {
                 // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
                 const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;

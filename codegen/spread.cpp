@@ -14,6 +14,7 @@ constexpr size_t most_side_operations = 40;
 // The iterations in which a transfer's groups start.
 struct Times {
     int64_t first = 0, distance = 0;
+    bool to_the_end = false;   // another group would start when the loop has ended
 };
 
 int64_t groups_of(const SpreadTransfer &transfer) { return transfer.groups > 0 ? transfer.groups : transfer.channel.run.count; }
@@ -27,20 +28,22 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
     for (const SpreadTransfer &t : transfers) {
         const int64_t first = iterations * before / all;
         before += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
-        times.push_back({first, (iterations * before / all - first) / groups_of(t)});
+        times.push_back({first, (iterations * before / all - first) / groups_of(t), false});
     }
     return times;
 }
 
-// One distance for the groups of all, the first one later than the first iteration.
+// One distance for the groups of all, up to the end of the loop, the first one later than the first iteration.
 std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
-    int64_t all = 1, before = 1;
+    int64_t all = 1;
     for (const SpreadTransfer &t : transfers) all += groups_of(t);
-    const int64_t distance = sure_iterations(hot) / all;
-    std::vector<Times> times;
-    for (const SpreadTransfer &t : transfers) {
-        times.push_back({before * distance, distance});
-        before += groups_of(t);
+    // The last group starts one distance before the end, in an iteration that is sure to run.
+    const int64_t unsure = hot.extent - sure_iterations(hot), distance = hot.extent / all > unsure ? hot.extent / all : sure_iterations(hot) / all;
+    int64_t end = distance > unsure ? hot.extent : sure_iterations(hot);
+    std::vector<Times> times(transfers.size());
+    for (size_t i = transfers.size(); i-- > 0;) {
+        times[i] = {end - groups_of(transfers[i]) * distance, distance, end == hot.extent};
+        end = times[i].first;
     }
     return times;
 }
@@ -88,7 +91,9 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
         Body group;
         code.issue_step(t.channel, group);
         if (t.left.defined()) group.push_back(value_op(t.left, {-1, {}}, {t.left}));
-        if (groups_of(t) > 1) {
+        if (groups_of(t) > 1 && times[i].to_the_end) {
+            group.push_back(value_op(due, {1 - times[i].distance, {}}));
+        } else if (groups_of(t) > 1) {
             body.push_back(value_op(left, {groups_of(t) - 2, {}}));
             // Below zero after the last but one: then never again.
             const Reg more = kernel.scalar("more");

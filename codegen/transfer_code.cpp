@@ -59,6 +59,20 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles) {
     return rounds;
 }
 
+std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
+    std::vector<Run> split;
+    for (const Run &run : runs) {
+        const size_t first = split.size();
+        for (const Tile &tile : run.group) {
+            const auto is_free = [&](const Run &other) { return std::none_of(other.group.begin(), other.group.end(), [&](const Tile &t) { return t.pad == tile.pad; }); };
+            const auto found = std::find_if(split.begin() + static_cast<std::ptrdiff_t>(first), split.end(), is_free);
+            if (found != split.end()) found->group.push_back(tile);
+            else split.push_back({{tile}, run.count, run.row_step, run.mem_step});
+        }
+    }
+    return split;
+}
+
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
     Op op;
     op.opcode = Opcode::addi_s;
@@ -140,33 +154,32 @@ Op TransferCode::transfer(const Channel &c, size_t i, bool ahead) const {
     return op;
 }
 
-void TransferCode::aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
+void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
     for (size_t i = 0; i < c.run.group.size(); i++) {
         const Tile &tile = c.run.group[i];
-        const int64_t back = before_first ? 1 : 0;
         Tile at = tile;
-        at.row -= back * c.run.row_step;
+        at.row -= pads_before ? c.run.row_step : 0;
         Op pad = value_op(c.pad[i], pad_bytes(*c.copy, at), {slot_register});
         pad.loop_values = loop_values;
         out.push_back(std::move(pad));
-        const int64_t offset = tile.mem - back * c.run.mem_step;
         if (i > 0) {
             // As far from the first tile as it is.
             out.push_back(value_op(c.mem[i], {(tile.mem - c.run.group[0].mem) * 2, {}}, {c.mem[0]}));
             continue;
         }
-        Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{offset * 2, {}}, {memory})
-                                  : value_op(c.mem[i], mem_bytes(*c.copy, offset), {kernel_.tensors[c.copy->tensor].base});
+        Op mem = memory.defined() ? value_op(c.mem[i], LinearForm{tile.mem * 2, {}}, {memory})
+                                  : value_op(c.mem[i], mem_bytes(*c.copy, tile.mem), {kernel_.tensors[c.copy->tensor].base});
         mem.loop_values = loop_values;
         out.push_back(std::move(mem));
     }
 }
 
-void TransferCode::step(const Channel &c, Body &out) const {
-    for (size_t i = 0; i < c.run.group.size(); i++) {
-        if (c.run.row_step != 0) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
-        if (c.run.mem_step != 0) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
-    }
+void TransferCode::step_pads(const Channel &c, Body &out) const {
+    for (size_t i = 0; i < c.run.group.size() && c.run.row_step != 0; i++) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
+}
+
+void TransferCode::step_memory(const Channel &c, Body &out) const {
+    for (size_t i = 0; i < c.run.group.size() && c.run.mem_step != 0; i++) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
 }
 
 void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
@@ -206,7 +219,8 @@ void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
     loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
     kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
     start_group(c, ahead, loop.body);
-    step(c, loop.body);
+    step_pads(c, loop.body);
+    step_memory(c, loop.body);
     out.push_back(std::move(loop));
 }
 
@@ -245,8 +259,9 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
 }
 
 void TransferCode::issue_step(const Channel &c, Body &out) const {
-    step(c, out);
+    step_pads(c, out);
     start_group(c, true, out);
+    step_memory(c, out);
 }
 
 void TransferCode::issue_steps(const Channel &c, int64_t count, Body &out) {

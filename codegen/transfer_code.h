@@ -16,6 +16,8 @@ struct Run {
 std::vector<Run> split_runs(const std::vector<Tile> &tiles);
 // The same with lone tiles of different pads as one group.
 std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
+// Runs with one tile a pad, so that no transfer of a group waits for another.
+std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 
 // The registers of one run's transfers.
 struct Channel {
@@ -36,11 +38,12 @@ public:
 
     Channel channel(const Copy &copy, const Run &run);
     std::vector<Channel> channels(const Copy &copy, const std::vector<Run> &runs);
-    // Points a channel at its first group, or one step before it.
-    void aim(const Channel &c, bool before_first, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
+    // Points a channel at its first group; with `pads_before`, the base registers one step before it, as issue_step() wants them.
+    void aim(const Channel &c, bool pads_before, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
              Body &out) const;
-    // To the next group; starts the group it is at.
-    void step(const Channel &c, Body &out) const;
+    // To the next group, in the pads and in memory; starts the group it is at.
+    void step_pads(const Channel &c, Body &out) const;
+    void step_memory(const Channel &c, Body &out) const;
     void start_group(const Channel &c, bool ahead, Body &out) const;
     // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow.
     void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
@@ -52,7 +55,8 @@ public:
     std::vector<Channel> in_place(const Copy &copy, Body &out);
     // A whole copy without a wait: its data pass through the pads, whose engines keep the order.
     std::vector<Channel> pass_through(const Copy &copy, Body &out);
-    // A step, then a start: once, or so many times.
+    // Steps the base registers, starts a group and steps the addresses in memory, which a transfer does not keep busy: once, or
+    // so many times.
     void issue_step(const Channel &c, Body &out) const;
     void issue_steps(const Channel &c, int64_t count, Body &out);
 
