@@ -184,14 +184,15 @@ void Matcher::visit_allocate(const Allocate *allocate) {
     if (allocate->memory_type == MemoryType::VTCM) {
         if (allocate->type != BFloat(16)) fail("'" + allocate->name + "' in the pads is not bfloat16", Stmt(allocate));
         if (elements % 32 != 0) fail("rows of '" + allocate->name + "' in the pads are not whole vectors of 32 lanes", Stmt(allocate));
-        // A peeled or unrolled loop allocates the same buffer several times, one after the other.
+        // A peeled or unrolled loop allocates the same buffer several times, one after the other and not always as large.
         const auto [it, inserted] = allocations_.try_emplace(allocate->name, static_cast<int>(kernel_.allocations.size()));
         if (inserted) {
             Allocation allocation;
             allocation.name = strip_unique(allocate->name);
-            allocation.rows = elements / 32;
             kernel_.allocations.push_back(std::move(allocation));
         }
+        int64_t &rows = kernel_.allocations[static_cast<size_t>(it->second)].rows;
+        rows = std::max(rows, elements / 32);
     } else if (allocate->memory_type == MemoryType::Register) {
         RegisterArray array{strip_unique(allocate->name), allocate->type, weight_names_.count(allocate->name) > 0, 0, {}};
         if (array.type != BFloat(16) && array.type != Float(32))

@@ -42,9 +42,9 @@ namespace {
 
 // A matrix product inside the pipeline: one k tile after the other, weights loaded outside the rows.
 struct Dot {
-    Func weights, part;
+    Func weights, part, rounded;
 
-    explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part") {}
+    explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part"), rounded(name + "_rounded") {}
 };
 
 class AttentionPipeline {
@@ -54,7 +54,7 @@ public:
           depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)), key_tiles_(tiles_of(shape.keys)), depth_tiles_(tiles_of(shape.depth)),
           // One more column of ones: the sum of p.
           width_tiles_(tiles_of(shape.width + 1)), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.queries))),
-          weight_unroll_(static_cast<int>(point["weight_unroll"])), row_unroll_(static_cast<int>(point["row_unroll"])) {
+          weight_unroll_(static_cast<int>(point["weight_unroll"])), row_unroll_(static_cast<int>(point["row_unroll"])), skips_(shape.skips_hidden(rows_)) {
         for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
@@ -72,6 +72,15 @@ private:
             if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
         return own;
     }
+    // The same, of what each block of queries has its own.
+    std::vector<Expr> own(std::vector<Expr> first) const {
+        std::vector<Expr> all = args(std::move(first));
+        if (skips_) all.push_back(ib);
+        return all;
+    }
+    // Does a query of the block see a key of the tile?
+    Expr seen(const Expr &tile) const { return tile * lanes < (ib + 1) * rows_; }
+
     static void define(Func f, const std::vector<Expr> &all, Expr value) {
         std::vector<Var> vars;
         for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
@@ -85,9 +94,10 @@ private:
 
     void define_operands() {
         const Expr at = c * lanes + k;
-        const auto place = args({k, i, c});
-        if (depth_ % lanes != 0) define_within(Qs, place, at < depth_, q(args({min(at, depth_ - 1), i})));
-        else define(Qs, place, q(args({at, i})));
+        const auto place = own({k, i, c});
+        const Expr query = skips_ ? ib * rows_ + i : Expr(i);
+        if (depth_ % lanes != 0) define_within(Qs, place, at < depth_, q(args({min(at, depth_ - 1), query})));
+        else define(Qs, place, q(args({at, query})));
         if (depth_ % lanes != 0 || keys_ % lanes != 0)
             define_within(Ks, args({k, t, c}), at < depth_ && t < keys_, key(args({min(at, depth_ - 1), min(t, keys_ - 1)}, &AttentionBatch::keys)));
         else define(Ks, args({k, t, c}), key(args({at, t}, &AttentionBatch::keys)));
@@ -122,17 +132,24 @@ private:
         std::vector<Func> sums;   // of all depths but the last, which goes into the score
     };
 
+    // A row of a product. Where some are left out, a step between them and what reads them keeps the condition away from the array.
+    Expr row_of(Dot &dot, const std::vector<Expr> &place, const std::vector<Expr> &at) const {
+        if (!skips_) return bf16(dot.part(own(at)));
+        if (!dot.rounded.defined()) define(dot.rounded, own(place), bf16(dot.part(own(place))));
+        return dot.rounded(own(at));
+    }
+
     // The products of queries with one tile of keys, summed over the depth.
     Expr product(Segment &segment) {
         for (int n = 0; n < depth_tiles_; n++) {
             Dot &dot = segment.dots[static_cast<size_t>(n)];
-            define(dot.weights, args({k, w, tt}), Ks(args({k, tt * lanes + w, n})));
-            define(dot.part, args({j, i, tt}), 0.0f);
-            dot.part(args({j, i, tt})) += f32(Qs(args({r, i, n}))) * f32(dot.weights(args({r, j, tt})));
-            const Expr at = n + 1 < depth_tiles_ ? Expr(tt) : Expr(segment.tiles.x), term = bf16(dot.part(args({j, i, at})));
-            const Expr sum = n == 0 ? term : strict_float(segment.sums[static_cast<size_t>(n) - 1](args({j, i, at})) + term);
+            define(dot.weights, own({k, w, tt}), Ks(args({k, tt * lanes + w, n})));
+            define(dot.part, own({j, i, tt}), 0.0f);
+            dot.part(own({j, i, tt})) += f32(Qs(own({r, i, n}))) * f32(dot.weights(own({r, j, tt})));
+            const Expr at = n + 1 < depth_tiles_ ? Expr(tt) : Expr(segment.tiles.x), term = row_of(dot, {j, i, tt}, {j, i, at});
+            const Expr sum = n == 0 ? term : strict_float(segment.sums[static_cast<size_t>(n) - 1](own({j, i, at})) + term);
             if (n + 1 == depth_tiles_) return sum;
-            define(segment.sums[static_cast<size_t>(n)], args({j, i, tt}), sum);
+            define(segment.sums[static_cast<size_t>(n)], own({j, i, tt}), sum);
         }
         return {};
     }
@@ -152,38 +169,45 @@ private:
         if (whole > 0) segments_.emplace_back("whole", 0, whole, false, depth_tiles_);
         if (whole < key_tiles_) segments_.emplace_back("last", whole, 1, true, depth_tiles_);
         define_penalties();
-        define(X, args({j, i, tt}), undef<BFloat>());
+        if (skips_) {
+            for (Segment &segment : segments_) segment.tiles.where(seen(segment.tiles.x));
+            for (RDom *tiles : {&tile, &more, &visible}) tiles->where(seen(tiles->x));
+        }
+        define(X, own({j, i, tt}), undef<BFloat>());
         for (Segment &segment : segments_) {
             const Expr at = segment.tiles.x;
             Expr score = product(segment);
             if (shape_.scale != 1) score = strict_float(score * bf16(static_cast<float>(shape_.scale)));
             if (shape_.mask) score = strict_float(score + Ms(args({j, i, at})));
             if (segment.hides_end) score = strict_float(score + behind(j));
-            if (shape_.causal) score = strict_float(score + later(j, i - at * lanes));
-            X(args({j, i, at})) = score;
+            if (shape_.causal) score = strict_float(score + later(j, (skips_ ? ib * rows_ + i : Expr(i)) - at * lanes));
+            X(own({j, i, at})) = score;
         }
         // In float32, which Halide's JIT has a maximum of.
-        define(largest_lanes, args({j, i}), lowest);
-        largest_lanes(args({j, i})) = max(largest_lanes(args({j, i})), f32(X(args({j, i, tile}))));
-        define(largest, args({i}), lowest);
-        largest(args({i})) = max(largest(args({i})), largest_lanes(args({r, i})));
-        define(M, args({j, i}), bf16(largest(args({i}))));
-        define(p, args({j, i, tt}), machine_exp(strict_float(X(args({j, i, tt})) - M(args({j, i})))));
+        define(largest_lanes, own({j, i}), lowest);
+        largest_lanes(own({j, i})) = max(largest_lanes(own({j, i})), f32(X(own({j, i, tile}))));
+        define(largest, own({i}), lowest);
+        largest(own({i})) = max(largest(own({i})), largest_lanes(own({r, i})));
+        define(M, own({j, i}), bf16(largest(own({i}))));
+        define(p, own({j, i, tt}), undef<BFloat>());
+        p(own({j, i, visible})) = machine_exp(strict_float(X(own({j, i, visible})) - M(own({j, i}))));
     }
 
     void define_result() {
         for (Dot *one : {&pv, &pv_rest}) {
-            define(one->weights, args({k, w, c, tt}), Vt(args({k, c * lanes + w, tt})));
-            define(one->part, args({d, i, c, tt}), 0.0f);
-            one->part(args({d, i, c, tt})) += f32(p(args({r, i, tt}))) * f32(one->weights(args({r, d, c, tt})));
+            define(one->weights, own({k, w, c, tt}), Vt(args({k, c * lanes + w, tt})));
+            define(one->part, own({d, i, c, tt}), 0.0f);
+            one->part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(one->weights(own({r, d, c, tt})));
         }
-        define(O, args({d, i, c}), bf16(pv.part(args({d, i, c, 0}))));
-        if (key_tiles_ > 1) O(args({d, i, c})) = strict_float(O(args({d, i, c})) + bf16(pv_rest.part(args({d, i, c, more}))));
+        define(O, own({d, i, c}), bf16(pv.part(own({d, i, c, 0}))));
+        if (key_tiles_ > 1) O(own({d, i, c})) = strict_float(O(own({d, i, c})) + row_of(pv_rest, {d, i, c, tt}, {d, i, c, more}));
         // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
-        const Expr sum = O(args({width_ % lanes, i, width_ / lanes}));
-        define(inverse, args({i}), bf16(machine_rcp(select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum))));
-        define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
-        define(out, args({d, i}), Y(args({d % lanes, i, d / lanes})));
+        const Expr sum = O(own({width_ % lanes, i, width_ / lanes}));
+        define(inverse, own({i}), bf16(machine_rcp(select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum))));
+        define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
+        std::vector<Expr> at = args({d % lanes, skips_ ? i % rows_ : Expr(i), d / lanes});
+        if (skips_) at.push_back(i / rows_);
+        define(out, args({d, i}), Y(at));
     }
     static Expr machine_rcp(Expr e) { return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern); }
 
@@ -193,6 +217,9 @@ private:
         if (weight_unroll_ > 1) dot.weights.split(w, w, wi, weight_unroll_);
         dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
         in_registers({dot.weights, dot.part});
+        if (!dot.rounded.defined()) return;
+        dot.rounded.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes);
+        in_registers({dot.rounded});
     }
     // Loops over lanes, rows and `outer`; the innermost loop over rows.
     template <class Scheduled>
@@ -272,9 +299,10 @@ private:
 
         // The largest score of some rows, in registers, and p of all their tiles.
         at_block(p);
-        if (row_unroll_ > 1) p.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(j, iu, tt, i);
-        else p.reorder(j, tt, i);
-        p.vectorize(j, lanes);
+        Stage exponentials = p.update();
+        if (row_unroll_ > 1) exponentials.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(j, iu, visible.x, i);
+        else exponentials.reorder(j, visible.x, i);
+        exponentials.vectorize(j, lanes);
         M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
         largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
         largest.compute_at(p, i).update().atomic().vectorize(r);
@@ -313,18 +341,19 @@ private:
     const Point &point_;
     const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_, rows_, weight_unroll_;
     const int row_unroll_;
+    const bool skips_;         // tiles that no query of a block sees
     std::vector<Var> batch_;   // innermost first
 
     ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()),
                mask = tensor("mask", shape_.mask_extents());
-    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, t{"t"}, tt{"tt"}, ii{"ii"}, iu{"i_unroll"}, o{"o"};
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, t{"t"}, tt{"tt"}, ii{"ii"}, iu{"i_unroll"}, ib{"ib"}, o{"o"};
     Var wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Qs{"Qs"}, Ks{"Ks"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
         largest{"largest"}, M{"M"}, p{"p"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
     Dot turn{"turn"}, pv{"pv"}, pv_rest{"pv_rest"};
     std::vector<Segment> segments_;
-    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, tile{0, key_tiles_, "tile"}, more{1, std::max(key_tiles_ - 1, 1), "more"},
+    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, tile{0, key_tiles_, "tile"}, more{1, std::max(key_tiles_ - 1, 1), "more"}, visible{0, key_tiles_, "visible"},
         before{-key_tiles_ * lanes, key_tiles_ * lanes, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };
 

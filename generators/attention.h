@@ -25,6 +25,11 @@ struct AttentionShape {
     bool causal = false;             // query i sees keys 0..i
     bool mask = false;
 
+    // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Each block is code of its own.
+    bool skips_hidden(int64_t rows) const {
+        constexpr int64_t most_blocks = 8;
+        return causal && queries % rows == 0 && queries / rows > 1 && queries / rows <= most_blocks;
+    }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

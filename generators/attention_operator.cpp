@@ -24,7 +24,8 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
     int64_t sum = lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
     sum += stored * (depth_tiles + (2 + shape.mask) * key_tiles + 1 + 2 * width_tiles + 2 * (depth_tiles - 1));
-    if (shape.causal) sum += shape.queries + lanes * key_tiles;
+    // These are in one pad.
+    if (shape.causal) sum += round * (shape.queries + lanes * key_tiles);
     return sum + round;
 }
 
@@ -79,8 +80,9 @@ public:
         const auto rows = static_cast<double>(std::min(point["rows"], shape_.queries)), blocks = std::ceil(static_cast<double>(shape_.queries) / rows);
         const double parts = stages + static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.width));
         const double row = std::max(latency / unroll, lanes_pace), start = 3000 + 11 * unroll * 8;
+        const double share = shape_.skips_hidden(point["rows"]) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
         const double loads = static_cast<double>(lanes * (machine.timed() ? 5 : 1)) + 40 * lanes / static_cast<double>(point["weight_unroll"]);
-        return start + static_cast<double>(shape_.problems()) * blocks * tiles * parts * (rows * row + loads);
+        return start + static_cast<double>(shape_.problems()) * blocks * tiles * share * parts * (rows * row + loads);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
