@@ -3,10 +3,13 @@
 // large product take to get in; and what a batch gains from more threads. Upstream's Python simulator stands beside it.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "isa/assembler.h"
 #include "isa/in_file.h"
@@ -93,15 +96,29 @@ void start_up(benchmark::State &state, const std::string &machine) {
     }
 }
 
-// 32 runs of the matrix product on some threads; the time is that of the clock on the wall.
-void batch(benchmark::State &state) {
+// Runs of the matrix product on one and on two threads, by the clock on the wall: programs a second, and what the second thread
+// brings. `rounds`: how long a program is.
+void batch(benchmark::State &state, int programs, int rounds) {
     const Machine machine = find_machine("ax01");
-    const Program program = assemble(matrix_product);
-    const std::vector<BatchJob> jobs(32, {&machine, &program});
+    std::string text = matrix_product;
+    text.replace(text.find("1600"), 4, std::to_string(rounds));
+    const Program program = assemble(text);
+    const std::vector<BatchJob> jobs(static_cast<size_t>(programs), {&machine, &program});
+    const auto seconds = [&](int threads) {
+        const auto start = std::chrono::steady_clock::now();
+        benchmark::DoNotOptimize(run_batch(jobs, {}, threads).size());
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    // The fastest of all runs: what else the host does is not the simulator's.
+    double best[2] = {1e30, 1e30};
     for (auto _ : state) {
-        benchmark::DoNotOptimize(run_batch(jobs, {}, static_cast<int>(state.range(0))).size());
+        for (const int threads : {1, 2}) {
+            best[threads - 1] = std::min(best[threads - 1], seconds(threads));
+        }
     }
-    state.counters["programs/s"] = benchmark::Counter(static_cast<double>(jobs.size() * static_cast<size_t>(state.iterations())), benchmark::Counter::kIsRate);
+    state.counters["programs/s"] = programs / best[0];
+    state.counters["programs/s_on_2"] = programs / best[1];
+    state.counters["speedup_on_2"] = best[0] / best[1];
 }
 
 // The reference timing model, for comparison.
@@ -133,7 +150,12 @@ int main(int argc, char **argv) {
                                      [machine](benchmark::State &state) { atalla::start_up(state, machine); })
             ->Unit(benchmark::kMillisecond);
     }
-    benchmark::RegisterBenchmark("batch", atalla::batch)->Arg(1)->Arg(2)->UseRealTime()->MeasureProcessCPUTime();
+    for (const auto &[name, programs, rounds] : {std::tuple{"batch/long", 32, 1600}, std::tuple{"batch/short", 512, 20}}) {
+        benchmark::RegisterBenchmark(name, [programs, rounds](benchmark::State &state) { atalla::batch(state, programs, rounds); })
+            ->Iterations(10)
+            ->UseRealTime()
+            ->Unit(benchmark::kMillisecond);
+    }
     benchmark::RegisterBenchmark("reference_model/ax01", atalla::reference_model);
     // The kernels are written for upstream's simulator: they do not keep the timing rules of hardware.
     for (const auto &[name, program] : atalla::kernels()) {

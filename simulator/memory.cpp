@@ -193,6 +193,12 @@ void WordMemory::write_bytes(uint32_t address, std::span<const uint8_t> in) {
     }
 }
 
+void WordMemory::clear() {
+    entries_.clear();
+    read_cache_ = {};
+    write_cache_ = {};
+}
+
 void WordMemory::mark() {
     for (auto &[number, entry] : entries_) {
         entry.original.reset();

@@ -33,6 +33,9 @@ public:
     void write16(uint64_t address, uint16_t value) { write_value(address, value); }
     void write32(uint64_t address, uint32_t value) { write_value(address, value); }
 
+    // As it was at first.
+    void clear() { entries_.clear(); }
+
     // From here on, changed_words() tells what differs from now.
     void mark();
     // Aligned 32-bit words that differ from what they were at mark().
@@ -137,6 +140,9 @@ public:
     // Bytes, in and out by the same rule, for whoever places tensors.
     void read_bytes(uint32_t address, std::span<uint8_t> out) const;
     void write_bytes(uint32_t address, std::span<const uint8_t> in);
+
+    // As it was at first.
+    void clear();
 
     // From here on, changed_words() tells what differs from now.
     void mark();

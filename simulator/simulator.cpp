@@ -113,6 +113,12 @@ void Simulator::load(const Program &program) {
     impl.decode();
 }
 
+void Simulator::clear_memory() {
+    impl_->state.bytes.clear();
+    impl_->state.words.clear();
+    impl_->highest_key = 0;
+}
+
 void Simulator::write_memory(uint64_t address, std::span<const uint8_t> bytes) {
     impl_->check_range(address, bytes.size());
     if (bytes.empty()) {

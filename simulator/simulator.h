@@ -82,6 +82,8 @@ public:
 
     // Pre-decodes the program and writes its data words to memory. Throws Error for a program the machine cannot hold.
     void load(const Program &program);
+    // Data memory as it was at first: zeros, or no words.
+    void clear_memory();
     // Data memory as bytes. On the functional machine these write and read aligned words of its map.
     void write_memory(uint64_t address, std::span<const uint8_t> bytes);
     void read_memory(uint64_t address, std::span<uint8_t> bytes) const;

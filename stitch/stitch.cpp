@@ -87,15 +87,15 @@ private:
 
     void write_dispatch() {
         if (plan_.segments.size() == 1) return;
-        append({make(Opcode::lw_s, scratch, 0, segment_word)});
-        append({make(Opcode::jalr, 0, scratch, 0)});
+        append({make(Opcode::lw_s, scratch, 0, segment_word)}, entry_source());
+        append({make(Opcode::jalr, 0, scratch, 0)}, entry_source());
     }
 
     // Parameter words lie in the order of the calls, so that x2 only moves on.
     void write_segment(const Segment &segment, uint32_t &at) {
         result_.entries.push_back(here());
-        append({make(Opcode::lui_s, parameters, 0, static_cast<int32_t>(at >> 7))});
-        append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(at & 127))});
+        append({make(Opcode::lui_s, parameters, 0, static_cast<int32_t>(at >> 7))}, entry_source());
+        append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(at & 127))}, entry_source());
         size_t words = 0;   // of the call before
         for (const KernelCall &call : segment.calls) {
             const CodeRange &body = result_.routines[body_of_[call.routine]];
@@ -111,7 +111,7 @@ private:
             }
             words = call.addresses.size();
         }
-        append({make(Opcode::halt_s, 0, 0, 0)});
+        append({make(Opcode::halt_s, 0, 0, 0)}, entry_source());
     }
 
     void append_routines() {
@@ -125,13 +125,34 @@ private:
                 result_.program.sources.back().node = routine.name;
             }
             for (const auto &[label, address] : routine.program.symbols) result_.program.symbols[prefix + label] = begin + address;
-            for (const PlacedPacket &packet : routine.program.packets)
-                result_.program.append(packet.packet, packet.source < 0 ? -1 : packet.source + source_base);
+            // What belongs to no Func is named after the label before it.
+            std::map<uint32_t, std::string> labels;
+            for (const auto &[label, address] : routine.program.symbols) labels[address] = label;
+            std::map<std::string, int32_t> source_of_label;
+            for (const PlacedPacket &packet : routine.program.packets) {
+                int32_t source = packet.source + source_base;
+                if (packet.source < 0) {
+                    const auto behind = labels.upper_bound(packet.address);
+                    const std::string label = behind == labels.begin() ? routine.name : std::prev(behind)->second;
+                    source = source_of_label.try_emplace(label, static_cast<int32_t>(result_.program.sources.size())).first->second;
+                    if (static_cast<size_t>(source) == result_.program.sources.size()) result_.program.sources.push_back({label, "", routine.name});
+                }
+                result_.program.append(packet.packet, source);
+            }
         }
     }
 
+    // What calls the kernels belongs to none of them.
+    int32_t entry_source() {
+        if (entry_source_ < 0) {
+            entry_source_ = static_cast<int32_t>(result_.program.sources.size());
+            result_.program.sources.push_back({"entry", "", "(entry)"});
+        }
+        return entry_source_;
+    }
+
     uint32_t here() const { return static_cast<uint32_t>(result_.program.packets.size() * packet_bytes); }
-    void append(std::initializer_list<Instruction> slots, int32_t source = -1) {
+    void append(std::initializer_list<Instruction> slots, int32_t source) {
         Packet packet{};
         std::copy(slots.begin(), slots.end(), packet.begin());
         result_.program.append(packet, source);
@@ -139,6 +160,7 @@ private:
 
     const StitchPlan &plan_;
     Stitched result_;
+    int32_t entry_source_ = -1;
     std::vector<bool> called_;       // of a routine of the plan
     std::vector<size_t> body_of_;    // of a routine of the plan that is called: index into result_.routines
     std::vector<size_t> first_of_;   // of a body: the first routine of the plan that is it

@@ -6,7 +6,7 @@
 namespace atalla {
 
 CallShares::CallShares(const Program &program, const std::vector<CallRange> &calls)
-    : share_of_packet_(program.packets.size(), -1), shares_(1) {
+    : share_of_packet_(program.packets.size(), -1), shares_{{"(entry)", {}}} {
     std::map<std::string, int32_t> numbers;
     for (const CallRange &call : calls) {
         const auto [found, is_new] = numbers.try_emplace(call.name, static_cast<int32_t>(shares_.size()));

@@ -21,7 +21,7 @@ class CallShares : public timing::Observer {
 public:
     CallShares(const Program &program, const std::vector<CallRange> &calls);
 
-    // By name, most cycles first; "" for what comes before the first call.
+    // By name, most cycles first; "(entry)" for what comes before the first call.
     std::vector<SourceShare> take();
 
     void waits(int32_t packet, Stall cause, int64_t from, int64_t to) override;

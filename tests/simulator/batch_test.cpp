@@ -44,6 +44,19 @@ TEST(Batch, AProgramThatCannotBeLoadedIsAResult) {
     EXPECT_TRUE(results[1].ok);
 }
 
+// The machine of a thread is used again: nothing of the program before is left.
+TEST(Batch, ProgramsDoNotSeeEachOther) {
+    const Program writes = assemble("addi.s x1, x0, 256\naddi.s x2, x0, 1\nsw.s x2, x1, 0\nlw.s x3, x1, 0\nhalt.s\n");
+    // Divides by what the other left, or by zero.
+    const Program divides = assemble("addi.s x1, x0, 256\nlw.s x2, x1, 0\ndiv.s x3, x1, x2\nhalt.s\n");
+    for (const char *name : {"ax01", "fsim"}) {
+        const Machine machine = load_machine(source_path("machines/" + std::string(name) + ".json"));
+        const std::vector<RunResult> results = run_batch(std::vector<BatchJob>{{&machine, &writes}, {&machine, &divides}}, {}, 1);
+        EXPECT_TRUE(results[0].ok) << results[0].error;
+        EXPECT_NE(results[1].error.find("division by zero"), std::string::npos) << results[1].error;
+    }
+}
+
 TEST(Batch, TakesNoObserver) {
     const Machine machine = load_machine(source_path("machines/ax01.json"));
     Recorder recorder(machine, {});

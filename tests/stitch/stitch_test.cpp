@@ -88,7 +88,11 @@ TEST_P(Stitching, AChainOfKernelsEqualsThemOneByOne) {
         chain.add(pipelines::bias_add({12, 30, 3}), "bias", optimize);
         chain.add(pipelines::exponential_chain({12, 30, 4}), "chain", optimize);
         const Stitched stitched = stitch(chain.plan);
-        for (const PlacedPacket &packet : stitched.program.packets) EXPECT_EQ(check_packet(packet.packet, chain.machine), std::nullopt) << packet.address;
+        for (const PlacedPacket &packet : stitched.program.packets) {
+            EXPECT_EQ(check_packet(packet.packet, chain.machine), std::nullopt) << packet.address;
+            ASSERT_GE(packet.source, 0) << packet.address;
+            EXPECT_NE(stitched.program.sources[static_cast<size_t>(packet.source)].node, "") << packet.address;
+        }
         Simulator simulator = chain.loaded(stitched);
         const RunResult run = simulator.run();
         ASSERT_TRUE(run.ok) << run.error;
