@@ -106,6 +106,7 @@ public:
         delays_.keep_weights_apart(blocks_, [&](size_t b) { return pipelined_.count(b) > 0; });
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
+        for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);
         add_islands();
         return {overlapped_, !turned_.empty(), std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); })};
     }
@@ -432,6 +433,27 @@ private:
         op.imm = static_cast<int32_t>(b) + 1;
         append_branch(block, op);
         append_jump(block, end.target);
+    }
+
+    // A line that is missing once results are leaving comes when all of their beats are written. What stands between the first of
+    // these transfers and the jump that ends the block takes two lines, the second of which is asked for before the first beat leaves.
+    void keep_end_together(size_t b) {
+        std::vector<OpGroup> &packets = blocks_[b].packets;
+        if (!optimize_ || !machine_.timed() || packets.empty() || packets.back().front().opcode != Opcode::jal || blocks_[b].from_block >= 0) return;
+        const auto starts = [](const Op &op) { return op.opcode == Opcode::scpad_st; };
+        const auto first = std::find_if(packets.begin(), packets.end(), [&](const OpGroup &packet) { return std::any_of(packet.begin(), packet.end(), starts); });
+        const int64_t line = machine_.icache.line, bytes = packet_bytes * (packets.end() - first);
+        const int64_t at = lay_out(blocks_).start[b] + packet_bytes * (first - packets.begin());
+        constexpr int most = 9;   // of 16 packets, three begin where that is possible
+        for (int fillers = 0; bytes > 0 && fillers <= most; fillers++) {
+            if ((at + fillers * packet_bytes) % line + bytes > 2 * line) continue;
+            Op idle;
+            idle.opcode = Opcode::or_s;
+            idle.dst = zero_scalar;
+            idle.src = {zero_scalar, zero_scalar};
+            packets.insert(first, static_cast<size_t>(fillers), OpGroup{idle});
+            return;
+        }
     }
 
     // Packets of the blocks from `first` up to `last`, which is not counted, with room at their ends for branches still to come.
