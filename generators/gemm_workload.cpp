@@ -60,7 +60,10 @@ public:
         for (const GemmOperand &operand : shape_.operands) tensors.push_back({operand.name, shape_.operand_extents(operand)});
         return tensors;
     }
-    std::vector<TensorSpec> outputs() const override { return {{"C", shape_.c_extents()}}; }
+    std::vector<TensorSpec> outputs() const override {
+        if (!names_.result) return {{"C", shape_.c_extents()}};
+        return {{"C", std::vector<int64_t>(names_.result->rbegin(), names_.result->rend())}};
+    }
     double flops() const override {
         const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.products());
         return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);

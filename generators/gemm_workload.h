@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "generators/gemm.h"
@@ -9,9 +10,10 @@
 
 namespace atalla {
 
-// How an operator calls a product; where it does not say, the product's own sizes do.
+// How an operator calls a product, and the shape of its result as PyTorch has it; where it does not say, the product's own sizes do.
 struct GemmNames {
     std::string text, title, shape;
+    std::optional<Shape> result;
 };
 
 // Error if a tensor has more elements than a kernel can count.

@@ -131,8 +131,25 @@ OperatorCard card(const std::string &supports, const std::string &refuses) {
     return card;
 }
 
-// The shape of the result as PyTorch gives it.
-Shape result_shape(const WorkloadRequest &request, const GemmShape &shape) {
+std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
+    const GemmShape shape = matmul_shape(request);
+    const Shape result = matmul_result(request, shape);
+    // No terms: zeros, where nothing is added to them.
+    const bool adds = shape.bias || shape.addend;
+    if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
+    demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
+    return matmul_workload(request, shape, result);
+}
+
+}  // namespace
+
+GemmShape matmul_shape(const WorkloadRequest &request) {
+    if (request.op == "linear") return linear(request);
+    if (request.op == "matmul") return matmul(request);
+    return ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
+}
+
+Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
     if (request.op == "linear") {
         Shape result = request.shape("input");
         result.back() = shape.n;
@@ -146,25 +163,7 @@ Shape result_shape(const WorkloadRequest &request, const GemmShape &shape) {
     return result;
 }
 
-std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
-    const GemmShape shape = matmul_shape(request);
-    const Shape result = result_shape(request, shape);
-    // No terms: zeros, where nothing is added to them.
-    const bool adds = shape.bias || shape.addend;
-    if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
-    demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
-    return matmul_workload(request, shape);
-}
-
-}  // namespace
-
-GemmShape matmul_shape(const WorkloadRequest &request) {
-    if (request.op == "linear") return linear(request);
-    if (request.op == "matmul") return matmul(request);
-    return ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
-}
-
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape) {
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result) {
     for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
         demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
@@ -174,7 +173,7 @@ std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmSh
         if (!sizes.empty()) sizes += ',';
         sizes += shape_text(tensor.shape);
     }
-    return gemm_workload(shape, {request.text, request.title, sizes});
+    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result)});
 }
 
 std::vector<OperatorDeclaration> matmul_operators() {

@@ -12,7 +12,9 @@ std::vector<OperatorDeclaration> matmul_operators();
 
 // The product that a request of one of them asks for, its leading dimensions as they are given. Error as from the operator.
 GemmShape matmul_shape(const WorkloadRequest &request);
-// The workload of such a product under the request's names. Error if a tensor is empty.
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape);
+// The shape of its result as PyTorch gives it.
+Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape);
+// The workload of such a product under the request's names, with a result of that shape. Error if a tensor is empty.
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result);
 
 }  // namespace atalla

@@ -94,7 +94,9 @@ WorkloadRequest product_request(const WorkloadRequest &request, const Parts &par
 }
 
 std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Parts &parts) {
-    GemmShape shape = matmul_shape(product_request(request, parts));
+    const WorkloadRequest product = product_request(request, parts);
+    GemmShape shape = matmul_shape(product);
+    Shape result = matmul_result(product, shape);
     shape.epilogue = parts.epilogue;
     for (const std::string &name : parts.operands) {
         const Shape &operand = request.shape(name);
@@ -105,7 +107,7 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Part
         shape.operands.push_back({name, elements == whole});
     }
     shape.staged = stages_epilogue(shape);
-    return matmul_workload(request, std::move(shape));
+    return matmul_workload(request, std::move(shape), std::move(result));
 }
 
 }  // namespace

@@ -73,6 +73,15 @@ TEST(GemmOperator, TensorsMakeAWorkload) {
     EXPECT_EQ(workload->outputs()[0].extents, (std::vector<int64_t>{4, 3}));
 }
 
+TEST(MatmulOperators, ResultsHaveTheShapeOfPyTorch) {
+    const auto result = [](const std::string &op, const TensorList &shapes) { return find_operator(op).workload_of(shapes, {})->outputs()[0].extents; };
+    EXPECT_EQ(result("linear", {{"input", {2, 3, 5}}, {"weight", {4, 5}}}), (std::vector<int64_t>{4, 3, 2}));
+    EXPECT_EQ(result("relu(linear(x, w))", {{"x", {2, 3, 5}}, {"w", {4, 5}}}), (std::vector<int64_t>{4, 3, 2}));
+    EXPECT_EQ(result("matmul", {{"a", {7, 1, 3, 5}}, {"b", {2, 5, 4}}}), (std::vector<int64_t>{4, 3, 2, 7}));
+    EXPECT_EQ(result("matmul", {{"a", {2, 3, 5}}, {"b", {5}}}), (std::vector<int64_t>{3, 2}));
+    EXPECT_TRUE(result("matmul", {{"a", {5}}, {"b", {5}}}).empty());
+}
+
 TEST(GemmOperator, RefusesTensorsThatDoNotFit) {
     const auto error = [](const TensorList &shapes) { return error_of([&] { gemm_op().workload_of(shapes, {}); }); };
     EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}), "gemm: b must have the shape 4x5 to fit a of 3x5 and b of 4x6, not 4x6");
