@@ -162,16 +162,15 @@ private:
         const auto pays = [&](const Fusion &fusion) {
             loadable::FusionT found;
             try {
-                const size_t kernel = kernels_.add(*fusion.kernel.op, fusion.kernel.workload);
-                found.kernel = kernels_.kernels()[kernel].routine.name;
-                found.cycles = kernels_.cycles(kernel);
+                found.kernel = fmt::format("{} {}", fusion.kernel.op->name(), fusion.kernel.workload->title());
+                found.cycles = kernels_.cycles(*fusion.kernel.op, fusion.kernel.workload);
             } catch (const Error &) {
                 return false;   // no schedule of it compiles
             }
             try {
                 for (const int32_t node : fusion.nodes) {
                     const PlacedNode &part = placed[static_cast<size_t>(node)];
-                    if (part.place == PlacedNode::Device) found.apart += kernels_.cycles(kernels_.add(*part.op, part.workload));
+                    if (part.place == PlacedNode::Device) found.apart += kernels_.cycles(*part.op, part.workload);
                 }
             } catch (const Error &) {
                 found.apart = INT64_MAX;   // only together on the accelerator

@@ -44,10 +44,12 @@ int64_t cycles_alone(const Routine &routine, const Workload &workload, const Mac
     return static_cast<int64_t>(machine.timed() ? result.counters.cycles : result.counters.packets);
 }
 
+std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
+
 }  // namespace
 
 size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> &workload) {
-    const std::string key = op.name() + " " + workload->text();
+    const std::string key = key_of(op, *workload);
     if (const auto entry = known_.find(key); entry != known_.end()) return entry->second;
     if (const auto entry = failed_.find(key); entry != failed_.end()) throw Error(entry->second);
     try {
@@ -56,28 +58,32 @@ size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> 
         failed_.emplace(key, error.what());
         throw;
     }
-    workloads_.push_back(workload);
     known_.emplace(key, kernels_.size() - 1);
     return kernels_.size() - 1;
 }
 
-int64_t KernelSet::cycles(size_t kernel) {
-    ChosenKernel &chosen = kernels_.at(kernel);
-    if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workloads_[kernel], machine_);
+int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    if (!known_.contains(key_of(op, *workload)))
+        if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
+    ChosenKernel &chosen = kernels_[add(op, workload)];
+    if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
     return chosen.cycles;
+}
+
+std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload &workload) const {
+    if (options_.database == nullptr) return std::nullopt;
+    return options_.database->winner({op.name(), workload.text(), machine_.fingerprint(), compiler_fingerprint()});
 }
 
 ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
     ChosenKernel chosen;
     chosen.bound_cycles = workload->bound(machine_).steady;  // a call runs behind others, often from a warm cache
-    const TrialKey key = {op.name(), workload->text(), machine_.fingerprint(), compiler_fingerprint()};
-    if (options_.database != nullptr) {
-        if (const std::optional<StoredTrial> stored = options_.database->winner(key)) {
-            chosen.point = stored->trial.point;
-            chosen.from = "winner";
-            chosen.routine = compile_routine(op, *workload, machine_, chosen.point);
-            return chosen;
-        }
+    if (const std::optional<StoredTrial> stored = winner(op, *workload)) {
+        chosen.point = stored->trial.point;
+        chosen.from = "winner";
+        chosen.routine = compile_routine(op, *workload, machine_, chosen.point);
+        chosen.cycles = stored->trial.cycles;
+        return chosen;
     }
     const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
     if (options_.tune) {

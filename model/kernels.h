@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ChosenKernel {
     Point point;
     std::string from;            // "winner", "tuned", "draft", "naive"
     int64_t bound_cycles = 0;
-    int64_t cycles = 0;          // of KernelSet::cycles; 0 if it was not measured
+    int64_t cycles = 0;          // of KernelSet::cycles; 0 if nobody asked
 };
 
 class KernelSet {
@@ -35,11 +36,13 @@ public:
 
     // The index of the workload's kernel; it is made when it is first asked for. Error if no schedule of it compiles.
     size_t add(const Operator &op, const std::shared_ptr<const Workload> &workload);
-    // What a run of it alone takes, from its start to its end, on memory of zeros; packets on a machine without timing.
-    int64_t cycles(size_t kernel);
+    // What a run of the workload's kernel alone takes, from its start to its end: the winner's cycles, or measured on memory of
+    // zeros; packets on a machine without timing. Error as from add(), which it need not call for a winner.
+    int64_t cycles(const Operator &op, const std::shared_ptr<const Workload> &workload);
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
 
 private:
+    std::optional<StoredTrial> winner(const Operator &op, const Workload &workload) const;
     ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
 
     Machine machine_;
@@ -47,7 +50,6 @@ private:
     std::map<std::string, size_t> known_;         // by operator and workload text
     std::map<std::string, std::string> failed_;   // why there is none, likewise
     std::vector<ChosenKernel> kernels_;
-    std::vector<std::shared_ptr<const Workload>> workloads_;   // of the kernels
 };
 
 }  // namespace atalla

@@ -13,16 +13,17 @@ std::vector<ModelWorkload> model_workloads(const Graph &model) {
     const Bindings sizes = example_sizes(model);
     Graph graph = sizes.empty() ? clone(model) : specialize(model, sizes);
     run_passes(graph);
-    std::vector<PlacedNode> placed = place_nodes(graph);
-    for (const Fusion &fusion : find_fusions(graph, placed)) apply(fusion, placed);
+    const std::vector<PlacedNode> placed = place_nodes(graph);
     std::vector<ModelWorkload> workloads;
     std::map<std::pair<const Operator *, std::string>, size_t> known;
-    for (size_t node = 0; node < placed.size(); node++) {
-        if (placed[node].place != PlacedNode::Device) continue;
-        const auto [found, added] = known.try_emplace({placed[node].op, placed[node].workload->text()}, workloads.size());
-        if (added) workloads.push_back({placed[node].op, placed[node].workload, graph.nodes[node].target, 1});
+    const auto add = [&](const PlacedNode &node, const std::string &target) {
+        if (node.place != PlacedNode::Device) return;
+        const auto [found, added] = known.try_emplace({node.op, node.workload->text()}, workloads.size());
+        if (added) workloads.push_back({node.op, node.workload, target, 1});
         else workloads[found->second].count++;
-    }
+    };
+    for (size_t node = 0; node < placed.size(); node++) add(placed[node], graph.nodes[node].target);
+    for (const Fusion &fusion : find_fusions(graph, placed)) add(fusion.kernel, graph.nodes[static_cast<size_t>(fusion.nodes.back())].target);
     return workloads;
 }
 

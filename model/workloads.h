@@ -17,8 +17,8 @@ struct ModelWorkload {
     int64_t count = 1;   // nodes that do
 };
 
-// Each distinct workload once, in the order of the nodes, at the sizes that the model was exported with. Nodes that run on the
-// host, or nowhere, are none.
+// Each distinct workload once, in the order of the nodes, at the sizes that the model was exported with; then the kernels that could
+// stand for several nodes: which are faster is known when both are tuned. Nodes that run on the host, or nowhere, are none.
 std::vector<ModelWorkload> model_workloads(const Graph &graph);
 
 }  // namespace atalla
