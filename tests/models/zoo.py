@@ -1,6 +1,10 @@
-"""The models that the compiler is judged by: each with random weights from a seed, and inputs for it."""
+"""The models that the compiler is judged by: each with random weights from a seed, and inputs for it.
+
+    build/env/bin/python tests/models/zoo.py NAME FILE.pt2     exports one
+"""
 
 import dataclasses
+import sys
 from collections.abc import Callable
 
 import torch
@@ -194,3 +198,9 @@ MODELS: dict[str, Callable[[], Model]] = {
 def make(name, seed=0):
     torch.manual_seed(seed)
     return MODELS[name]()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in MODELS:
+        sys.exit(f"usage: zoo.py NAME FILE.pt2, with a NAME of {', '.join(MODELS)}")
+    torch.export.save(make(sys.argv[1]).export(), sys.argv[2])
