@@ -1,6 +1,7 @@
 // Where activations lie in one arena.
 #include <algorithm>
 
+#include "graph_import/arena.h"
 #include "graph_import/plan.h"
 
 namespace atalla {
@@ -12,8 +13,6 @@ int64_t bytes_of(const Graph &graph, ValueId id) {
     if (value.kind != Value::Kind::Tensor) return 8;
     return element_count(value.type.sizes).value() * element_bytes(value.type.dtype);
 }
-
-int64_t rounded(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 // Whether a group computes each element of its result from the same element of an operand of that size and nothing after it.
 bool may_work_in_place(const Graph &graph, const Group &group, ValueId operand, ValueId result) {
@@ -35,7 +34,6 @@ public:
     MemoryPlan run() {
         collect();
         share();
-        measure();
         place();
         return std::move(plan_);
     }
@@ -91,45 +89,21 @@ private:
 
     bool in_arena(size_t i) const { return !fixed_[i] && !plan_.tensors[i].alias_of; }
 
-    void measure() {
-        for (size_t g = 0; g < groups_.size(); g++) {
-            int64_t live = 0;
-            for (size_t i = 0; i < plan_.tensors.size(); i++) {
-                const PlannedTensor &t = plan_.tensors[i];
-                if (in_arena(i) && t.first <= static_cast<int32_t>(g) && static_cast<int32_t>(g) <= t.last) live += rounded(t.bytes, plan_.alignment);
-            }
-            plan_.lower_bound = std::max(plan_.lower_bound, live);
-        }
-    }
-
-    // Largest first, each at the lowest offset that is free during its life.
     void place() {
-        std::vector<size_t> order;
+        std::vector<Buffer> buffers;
+        std::vector<PlannedTensor *> owners;
         for (size_t i = 0; i < plan_.tensors.size(); i++) {
-            if (in_arena(i)) order.push_back(i);
-        }
-        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plan_.tensors[a].bytes > plan_.tensors[b].bytes; });
-        std::vector<size_t> placed;
-        for (size_t i : order) {
             PlannedTensor &tensor = plan_.tensors[i];
-            std::vector<std::pair<int64_t, int64_t>> taken;
-            for (size_t other : placed) {
-                const PlannedTensor &o = plan_.tensors[other];
-                if (o.first <= tensor.last && tensor.first <= o.last) taken.emplace_back(o.offset, o.offset + rounded(o.bytes, plan_.alignment));
-            }
-            std::sort(taken.begin(), taken.end());
-            int64_t offset = 0;
-            for (const auto &[from, to] : taken) {
-                if (offset + rounded(tensor.bytes, plan_.alignment) <= from) break;
-                offset = std::max(offset, to);
-            }
-            tensor.offset = offset;
-            plan_.arena_bytes = std::max(plan_.arena_bytes, offset + rounded(tensor.bytes, plan_.alignment));
-            placed.push_back(i);
+            if (!in_arena(i)) continue;
+            buffers.push_back({tensor.bytes, tensor.first, tensor.last, -1});
+            owners.push_back(&tensor);
         }
-        for (PlannedTensor &tensor : plan_.tensors) {
+        const Arena arena = plan_arena(buffers, plan_.alignment);
+        plan_.arena_bytes = arena.bytes;
+        plan_.lower_bound = arena.bound;
+        for (size_t i = 0; i < buffers.size(); i++) owners[i]->offset = buffers[i].offset;
+        for (PlannedTensor &tensor : plan_.tensors)
             if (tensor.alias_of) tensor.offset = root(tensor.value).offset;
-        }
     }
 
     const Graph &graph_;

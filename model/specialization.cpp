@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "isa/error.h"
-#include "model/memory.h"
+#include "graph_import/arena.h"
 #include "runtime/bf16.h"
 
 namespace atalla {

@@ -13,6 +13,7 @@
 #include "runtime/context.h"
 #include "runtime/describe.h"
 #include "runtime/model.h"
+#include "runtime/traced_run.h"
 
 using namespace atalla;
 
@@ -191,6 +192,14 @@ atalla_status atalla_run(atalla_context *context) {
         require("atalla_run", context);
         context->views.clear();
         context->context->run();
+    });
+}
+
+atalla_status atalla_run_traced(atalla_context *context, const char *file) {
+    return guarded([&] {
+        require("atalla_run_traced", context, file);
+        context->views.clear();
+        run_traced(*context->context, file);
     });
 }
 

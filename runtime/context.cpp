@@ -174,13 +174,17 @@ void Context::run_device(Prepared &prepared, const Model::Step &step) {
     counters_.device_calls++;
 }
 
-void Context::run() {
+size_t Context::chosen() const {
     std::vector<std::vector<int64_t>> sizes;
     for (size_t i = 0; i < inputs_.size(); i++) {
         if (!inputs_[i]) throw Error(fmt::format("input '{}' is not set", model_->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
         sizes.push_back(inputs_[i]->sizes);
     }
-    Prepared &prepared = prepare(choose_specialization(*model_, sizes));
+    return choose_specialization(*model_, sizes);
+}
+
+void Context::run() {
+    Prepared &prepared = prepare(chosen());
     const loadable::Specialization &table = *prepared.specialization->table;
     counters_.last = {};
     counters_.device_calls = counters_.host_calls = counters_.bytes_to_device = counters_.bytes_from_device = 0;

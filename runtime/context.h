@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/user_kernel.h"
@@ -46,12 +47,14 @@ public:
     void set_input(size_t index, const HostTensor &tensor);
     // Error if an input is missing or a size fits no specialization, or what a kernel or the simulator refuses.
     void run();
+    // That the inputs fit. Error if an input is missing or a size fits none.
+    const Model::Specialization &specialization() const { return model_->specializations()[chosen()]; }
     // Dense, valid until the next run. Error before the first.
     HostTensor output(size_t index) const;
 
     // Runs the program of the accelerator, which is loaded: Simulator::run, unless somebody looks on.
     using DeviceRun = std::function<RunResult(Simulator &simulator, const RunOptions &options)>;
-    void set_device_run(DeviceRun run) { device_run_ = std::move(run); }
+    DeviceRun set_device_run(DeviceRun run) { return std::exchange(device_run_, std::move(run)); }   // the one before
 
     // States as they were when the model was compiled.
     void reset_states();
@@ -71,6 +74,7 @@ private:
         std::vector<Slot> slots;
     };
 
+    size_t chosen() const;
     Prepared &prepare(size_t specialization);
     const HostTensor &on_host(Prepared &prepared, int32_t value);
     void put_on_device(Prepared &prepared, int32_t value);

@@ -35,6 +35,7 @@ _signatures = {
     "atalla_context_release": (None, [_handle]),
     "atalla_set_input": (_status, [_handle, _index, ctypes.POINTER(Tensor)]),
     "atalla_run": (_status, [_handle]),
+    "atalla_run_traced": (_status, [_handle, ctypes.c_char_p]),
     "atalla_get_output": (_status, [_handle, _index, ctypes.POINTER(Tensor)]),
     "atalla_copy_output": (_status, [_handle, _index, ctypes.POINTER(Tensor)]),
     "atalla_reset_states": (_status, [_handle]),

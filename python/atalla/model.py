@@ -142,6 +142,10 @@ class CompiledModel:
         """Cycles, packets and transfers of this thread's last call; `programs_loaded` stays 1 over calls."""
         return self._loaded.context().counters()
 
+    def trace(self, file):
+        """Runs this thread's last call again and writes what the accelerator did in which cycle, for ui.perfetto.dev."""
+        check(library().atalla_run_traced(self._loaded.context().handle, os.fsencode(file)))
+
     def reset_states(self):
         """Buffers that keep their value between calls (a cache) get their first value again, for this thread."""
         check(library().atalla_reset_states(self._loaded.context().handle))

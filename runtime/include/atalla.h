@@ -79,6 +79,8 @@ ATALLA_API void atalla_context_release(atalla_context *context); /* may be null 
 ATALLA_API atalla_status atalla_set_input(atalla_context *context, size_t index, const atalla_tensor *tensor);
 /* Runs the model on the inputs that were set last; it fits them to one of its specializations. */
 ATALLA_API atalla_status atalla_run(atalla_context *context);
+/* The same, and writes what the accelerator did in which cycle: a trace that ui.perfetto.dev opens. */
+ATALLA_API atalla_status atalla_run_traced(atalla_context *context, const char *file);
 /* A dense view of an output, valid until the next run. */
 ATALLA_API atalla_status atalla_get_output(const atalla_context *context, size_t index, atalla_tensor *tensor);
 /* Copies an output into the caller's memory; element type and sizes must be the output's, the strides may be any. */

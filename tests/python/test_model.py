@@ -55,6 +55,17 @@ def test_saved_model_gives_the_same(compiled, exported, tmp_path):
     assert torch.equal(loaded(**{name: x}), compiled(x))
 
 
+def test_trace_runs_the_last_call_again(compiled, exported, tmp_path):
+    compiled(exported[1])
+    cycles, runs = compiled.profile()["cycles"], compiled.profile()["runs"]
+    file = tmp_path / "mlp.pftrace"
+    compiled.trace(file)
+    assert compiled.profile()["cycles"] == cycles and compiled.profile()["runs"] == runs + 1
+    assert b"mlp" in file.read_bytes() and b"gemm.vv" in file.read_bytes()
+    with pytest.raises(atalla.AtallaError, match="nowhere"):
+        compiled.trace(tmp_path / "nowhere" / "mlp.pftrace")
+
+
 def test_report_profile_and_counters(compiled, exported):
     compiled(exported[1])
     report = compiled.report()

@@ -65,6 +65,8 @@ TEST_F(CInterface, Runs) {
     EXPECT_EQ(counters.runs, 1u);
     EXPECT_EQ(counters.host_calls, 3u);
     EXPECT_THAT(atalla_profile_json(context_), testing::HasSubstr("aten::relu"));
+    EXPECT_EQ(atalla_run_traced(context_, "small.pftrace"), ATALLA_FAILED);
+    EXPECT_STREQ(atalla_last_error(), "nothing of the model runs on the accelerator, so there is nothing to trace");
 }
 
 TEST_F(CInterface, ReportsMistakes) {
@@ -78,6 +80,7 @@ TEST_F(CInterface, ReportsMistakes) {
     refused(atalla_set_input(context_, 0, nullptr), "atalla_set_input: a null pointer");
     refused(atalla_set_input(context_, 3, &input), "there is no input 3");
     refused(atalla_run(nullptr), "a null pointer");
+    refused(atalla_run_traced(context_, nullptr), "atalla_run_traced: a null pointer");
     refused(atalla_context_create(nullptr, 0, &context_), "a null pointer");
     refused(atalla_model_load("m.atl", nullptr), "a null pointer");
     input.data = nullptr;

@@ -1,4 +1,4 @@
-#include "model/memory.h"
+#include "graph_import/arena.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // The arena: buffers that are alive together do not overlap, and no plan is smaller than the bound.
-#include "model/memory.h"
+#include "graph_import/arena.h"
 
 #include <gtest/gtest.h>
 
