@@ -24,7 +24,7 @@ import zoo  # noqa: E402
 HEAD = """# Models
 
 Written by `tests/models/table.py`: each model with random weights, exported with `run_decompositions({{}})`, compiled with the database's
-winners (and the draft's best where there is none), and run on the simulator of `{machine}`.
+winners (where there is none, with the fastest of four schedules that the draft likes best), and run on the simulator of `{machine}`.
 
 * *cosine*: the least over all outputs and seeds, against PyTorch in float32; *error* is the largest difference, relative to the largest
   output; both also for PyTorch's own bf16 run.
