@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ public:
     virtual std::string ended() const = 0;
     // Points priced by the draft so far.
     virtual int64_t drafted() const { return 0; }
+    // The point that the draft prefers to every other of the space; nothing if it did not price them all.
+    virtual std::optional<Point> best_of_model() const { return std::nullopt; }
 };
 
 // Error if the space has no valid point, or a draft fails.

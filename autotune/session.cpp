@@ -57,17 +57,22 @@ struct TuningSession::Impl {
         }
         if (!proposer_) {
             proposer_ = make_proposer(task_, options_);
-            evaluate(starting_points());
+            evaluate(starting_points(), cycle_limit(factor()));
         }
         const size_t n = at_most > 0 ? std::min(batch_size(), static_cast<size_t>(at_most)) : batch_size();
         if (n > 0) {
             const std::vector<Point> batch = proposer_->propose(n, outcomes_);
-            if (batch.empty()) {
+            if (!batch.empty()) {
+                evaluate(batch, cycle_limit(factor()));
+            } else if (const std::vector<Point> left = left_of_small_space(n); !left.empty()) {
+                evaluate(left, cycle_limit(1));
+            } else {
                 result_.stopped_because = proposer_->ended();
             }
-            evaluate(batch);
         }
         result_.drafted = proposer_->drafted();
+        const std::optional<Point> preferred = proposer_->best_of_model();
+        result_.model_optimum_tried = preferred && outcomes_.tried(*preferred);
         return result_.stopped_because.empty();
     }
 
@@ -91,14 +96,30 @@ struct TuningSession::Impl {
     bool out_of_time() const { return options_.max_seconds > 0 && elapsed() >= options_.max_seconds; }
     bool interrupted() const { return options_.handle_signals && interrupt_requested(); }
 
+    // For so many times the best cycles a candidate may run; 0: without limit.
+    double factor() const {
+        return options_.prove ? 1 : options_.strategy == Strategy::Exhaustive ? 0 : options_.cut_off;
+    }
+
     // How far a candidate may run before it is given up; 0: to its end. Decided between batches, so that it does not depend
     // on which trial of a batch ends first.
-    int64_t cycle_limit() const {
-        if (!outcomes_.best() || (options_.strategy == Strategy::Exhaustive && !options_.prove)) {
-            return 0;
+    int64_t cycle_limit(double factor) const {
+        return outcomes_.best() ? static_cast<int64_t>(std::ceil(factor * static_cast<double>(outcomes_.best()->cycles))) : 0;
+    }
+
+    // Where the budget covers the space, what the strategy has left of it: none of it is faster after that, which costs
+    // little and is a proof.
+    std::vector<Point> left_of_small_space(size_t n) {
+        std::vector<Point> left;
+        if (options_.max_trials > 0 && count(task_.space, static_cast<uint64_t>(options_.max_trials) + 1) <= static_cast<uint64_t>(options_.max_trials)) {
+            for_each(task_.space, [&](const Point &point) {
+                if (!outcomes_.tried(point)) {
+                    left.push_back(point);
+                }
+                return left.size() < n;
+            });
         }
-        const double factor = options_.prove ? 1 : options_.cut_off;
-        return static_cast<int64_t>(std::ceil(factor * static_cast<double>(outcomes_.best()->cycles)));
+        return left;
     }
 
     // The stored trial of a point, unless it was given up too early to be an answer.
@@ -182,10 +203,9 @@ struct TuningSession::Impl {
 
     // Evaluates a batch in parallel. The outcomes are added in the order of the proposals, whatever ends first; points
     // that did not start before a signal or the end of the time are left out.
-    void evaluate(const std::vector<Point> &batch) {
+    void evaluate(const std::vector<Point> &batch, int64_t limit) {
         std::vector<std::optional<Trial>> trials(batch.size());
         std::exception_ptr failure;
-        const int64_t limit = cycle_limit();
         const auto size = static_cast<int64_t>(batch.size());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(options_.threads > 0 ? options_.threads : omp_get_max_threads())
         for (int64_t i = 0; i < size; i++) {

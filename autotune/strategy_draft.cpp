@@ -125,6 +125,7 @@ public:
                           : "no point that is left can win by its prediction, and none around the best one is faster";
     }
     int64_t drafted() const override { return drafted_; }
+    std::optional<Point> best_of_model() const override { return ranking_.best(); }
 
 private:
     // By prediction, the neighbours that are one step away first.

@@ -111,6 +111,7 @@ public:
         return exhausted_ ? "every point of the space was evaluated" : "no point that is left is expected to win";
     }
     int64_t drafted() const override { return drafted_; }
+    std::optional<Point> best_of_model() const override { return ranking_.best(); }
 
 private:
     struct Candidate {

@@ -59,6 +59,8 @@ struct TuneResult {
     bool verified = false;        // best equals the unoptimized program bit for bit, and is stored as winner
     // Every point of the space ran to its end, ran for at least `cycles`, or cannot run: none is faster.
     bool optimal_in_space = false;
+    // The draft priced every point of the space, and the one that it prefers to all others was evaluated.
+    bool model_optimum_tried = false;
     bool interrupted = false;     // by a signal; the same command goes on where this one stopped
     std::string stopped_because;  // "budget of 64 trials used", "every point evaluated", ...
 

@@ -61,6 +61,7 @@ std::string certificate(const TuneResult &result) {
     std::string text;
     if (result.bound_share > 0) text = fmt::format("; proven: at most {:.1f} % of the cycles could be saved", 100 * (1 - result.bound_share));
     if (result.optimal_in_space) text += "; no schedule of the space is faster";
+    else if (result.model_optimum_tried) text += "; every schedule was priced, and the one that is best by the model was simulated";
     return text;
 }
 
@@ -101,6 +102,7 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["bound_share"] = result.bound_share;
     json["gap"] = result.bound_share > 0 ? nlohmann::json(1 / result.bound_share - 1) : nlohmann::json();
     json["optimal_in_space"] = result.optimal_in_space;
+    json["model_optimum_tried"] = result.model_optimum_tried;
     json["bound_by"] = tuned.bound.binding;
     json["array_share"] = array_share(tuned);
     json["naive_cycles"] = tuned.naive_cycles ? nlohmann::json(*tuned.naive_cycles) : nlohmann::json();

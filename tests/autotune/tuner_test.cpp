@@ -244,6 +244,22 @@ TEST_F(Tuner, AProofVisitsEveryPointForAsLongAsTheBestTakes) {
     EXPECT_FALSE(tune(limited(calls), nullptr, quiet(40)).optimal_in_space);
 }
 
+TEST_F(Tuner, ASpaceThatTheBudgetCoversIsProven) {
+    const auto size = static_cast<int64_t>(synthetic::sorted().size());
+    for (const Strategy strategy : {Strategy::Model, Strategy::Draft, Strategy::Climb}) {
+        TuneOptions options = quiet(size);
+        options.strategy = strategy;
+        const TuneResult proof = tune(limited(calls), nullptr, options);
+        EXPECT_TRUE(proof.optimal_in_space) << strategy_name(strategy);
+        EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
+        EXPECT_EQ(proof.simulated, size) << "each point once";
+    }
+    const TuneResult part = tune(limited(calls), nullptr, quiet(size / 2));
+    EXPECT_FALSE(part.optimal_in_space);
+    EXPECT_TRUE(part.model_optimum_tried);
+    EXPECT_FALSE(tune(limited(calls), nullptr, [&] { TuneOptions options = quiet(8); options.strategy = Strategy::Random; return options; }()).model_optimum_tried);
+}
+
 TEST_F(Tuner, WhatWasGivenUpTooEarlyIsDoneAgain) {
     const Point point = synthetic::sorted().back().second;
     Trial given_up;
