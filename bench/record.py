@@ -14,13 +14,18 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Machine, shape, further options.
+# Machine, shape, further options of spaces that are small enough to be recorded whole.
 SWEEPS = [
-    ("ax01", "33x33x33"), ("ax01", "48x48x256"), ("ax01", "64x64x64"), ("ax01", "64x128x32", "--bias"), ("ax01", "96x256x64"),
-    ("ax01", "100x70x50"), ("ax01", "128x128x128"), ("ax01", "1x512x512"), ("ax01", "200x32x96"), ("ax01", "160x224x320"),
-    ("ax01", "256x64x128"), ("ax01", "197x256x192"), ("ax01", "256x256x256"), ("ax01-psum", "64x64x64"),
-    ("ax01-psum", "128x64x128"), ("ax01-psum", "192x96x64", "--relu"), ("fsim", "64x64x64"),
+    ("ax01", "33x33x33", "--b-layout", "kn"), ("ax01", "64x64x64", "--b-layout", "kn"), ("ax01", "13x32x96"), ("ax01", "8x96x640"),
+    ("ax01", "31x512x512", "--bias"), ("ax01", "80x200x500"), ("ax01", "48x512x512"), ("ax01", "50x256x256", "--relu"),
+    ("ax01-psum", "20x384x384"), ("ax01-psum", "64x96x160", "--b-layout", "kn"), ("ax01-psum", "48x512x512"), ("fsim", "64x64x64"),
 ]
+# The same of larger ones, of which a random sample is recorded.
+SAMPLES = [
+    ("ax01", "64x64x64"), ("ax01", "128x128x128"), ("ax01", "256x256x256"), ("ax01", "100x70x50"), ("ax01-psum", "128x128x128"),
+    ("ax01-psum", "256x256x256"),
+]
+SAMPLE = 300
 MOST_PRODUCTS, LEAST_PRODUCTS, MOST_PRODUCTS_ON_FSIM = 2**24.5, 2000, 2**20
 
 
@@ -29,11 +34,13 @@ def run(*command):
 
 
 def record_sweeps(options):
-    for machine, shape, *flags in SWEEPS:
-        name = "-".join([machine, shape, *(flag.removeprefix("--") for flag in flags)])
-        print(name, flush=True)
-        run(options.bin / "atalla-tune", "--machine", machine, "--shape", shape, *flags, "--strategy", "exhaustive", "--quiet",
-            "--db", options.db, "--sweep", ROOT / "bench/sweeps" / f"{name}.json.gz")
+    whole = [(sweep, "sweep", ["--strategy", "exhaustive"]) for sweep in SWEEPS]
+    sampled = [(sweep, "sample", ["--strategy", "random", "--trials", SAMPLE]) for sweep in SAMPLES]
+    for number, ((machine, shape, *flags), kind, how) in enumerate(whole + sampled, 1):
+        name = "-".join([machine, shape, *(flag.removeprefix("--") for flag in flags if flag != "--b-layout"), kind])
+        print(f"{number}/{len(whole + sampled)} {name}", flush=True)
+        run(options.bin / "atalla-tune", "--machine", machine, "--shape", shape, *flags, *how, "--quiet",
+            "--db", options.db, "--sweep", options.output / f"{name}.json.gz")
 
 
 def random_size(draw):
@@ -46,7 +53,7 @@ def random_size(draw):
 
 def random_products(count, seed):
     """Options of matrix products that are none of the sweeps."""
-    draw, taken = random.Random(seed), {sweep[1] for sweep in SWEEPS}
+    draw, taken = random.Random(seed), {sweep[1] for sweep in SWEEPS + SAMPLES}
     while count > 0:
         m, n, k = (random_size(draw) for _ in range(3))
         machine = draw.choices(["ax01", "ax01-psum", "fsim"], [10, 7, 2])[0]
@@ -74,6 +81,7 @@ def main():
     parser.add_argument("what", choices=["sweeps", "corrections"])
     parser.add_argument("bin", type=pathlib.Path, help="folder of the programs, such as build/release/bin")
     parser.add_argument("--db", type=pathlib.Path, default=ROOT / "build/record.db", help="database of the trials (default: %(default)s)")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/sweeps", help="folder of the sweeps (default: %(default)s)")
     parser.add_argument("--shapes", type=int, default=130, help="products to learn from (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()

@@ -61,7 +61,9 @@ def _client(scheduler, workers):
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise AtallaError("tuning on a cluster needs the package 'distributed': ./atalla build installs it") from error
-    dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES, "distributed.worker.daemon": False})
+    # A worker holds one task at a time, so that the last ones are spread.
+    dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES, "distributed.worker.daemon": False,
+                     "distributed.scheduler.worker-saturation": 1.0})
     if scheduler:
         try:
             return Client(scheduler, timeout=10), None
