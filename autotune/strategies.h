@@ -1,12 +1,16 @@
 // The search strategies that decide from what was measured, one a file; proposals.h chooses between them.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "autotune/draft.h"
 #include "autotune/proposals.h"
 
 namespace atalla {
+
+// Measurements before predictions may rule out what is left of a space.
+constexpr size_t trusted_after = 16;
 
 // Best predictions first, then hill climbing from the best measured point, beside a trickle of further predictions.
 std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options, DraftRanking ranking);

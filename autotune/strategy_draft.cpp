@@ -13,9 +13,8 @@ constexpr double explore_share = 0.5;
 constexpr size_t explore_every = 4;
 // Trials explored before refining where no number of trials is set.
 constexpr int64_t explore_unlimited = 64;
-// When the draft may end a search: after so many measurements, and if it ordered pairs of them rightly so much more often
-// than wrongly (Kendall's tau). Best-first measurements lie close together, so a poor draft takes long to get there.
-constexpr size_t trusted_after = 16;
+// The draft may end a search if it ordered pairs of measurements rightly so much more often than wrongly (Kendall's tau).
+// Best-first measurements lie close together, so a poor draft takes long to get there.
 constexpr double trusted_tau = 0.4;
 constexpr size_t compared_trials = 256;  // the latest ones: the comparison is quadratic
 

@@ -13,13 +13,14 @@ namespace {
 
 // Deviations below the mean that count for a candidate: how much the unknown is worth.
 constexpr double optimism = 1.0;
-// A point that many deviations above the best is given up, once that many were measured.
+// A point that many deviations above the best is given up, once enough were measured.
 constexpr double certainty = 3.0;
-constexpr size_t trusted_after = 16;
 // How far the draft is off before anything was measured, as a logarithm.
 constexpr double prior_deviation = 0.2;
-// What a failure is taken for: so much slower than the worst that ran, as a logarithm.
-constexpr double failure_cost = 0.5;
+// A point that certainly fails counts as so much slower than it would be, as a logarithm. Points so far from a failure are
+// half as likely to fail, and what is known without any trial speaks for a point as one at that distance would.
+constexpr double failure_cost = 2;
+constexpr double failure_reach = 0.25, trust_in_points = 0.25;
 // Candidates that the process looks at, those of them that a batch is chosen from, and measurements it remembers.
 constexpr size_t most_candidates = 3000, shortlist_size = 200, most_remembered = 160;
 
@@ -76,6 +77,37 @@ private:
     std::vector<Axis> axes_;
 };
 
+// How likely a point is to fail, by the nearest ones that failed and that ran.
+class Feasibility {
+public:
+    Feasibility(const Coordinates &coordinates, const Outcomes &outcomes) {
+        for (const Trial &trial : outcomes.trials()) {
+            (runs(trial) ? ran_ : failed_).push_back(coordinates.of(trial.point));
+        }
+    }
+    static bool runs(const Trial &trial) { return (trial.status == Trial::Ok || trial.status == Trial::TimedOut) && trial.cycles > 0; }
+
+    double risk(const std::vector<double> &place) const {
+        const double against = nearness(failed_, place);
+        return against == 0 ? 0 : against / (against + nearness(ran_, place) + trust_in_points);
+    }
+
+private:
+    static double nearness(const std::vector<std::vector<double>> &points, const std::vector<double> &place) {
+        double nearest = 0;
+        for (const std::vector<double> &point : points) {
+            double square = 0;
+            for (size_t i = 0; i < place.size(); i++) {
+                square += (point[i] - place[i]) * (point[i] - place[i]);
+            }
+            nearest = std::max(nearest, std::exp2(-std::sqrt(square) / failure_reach));
+        }
+        return nearest;
+    }
+
+    std::vector<std::vector<double>> ran_, failed_;
+};
+
 class ModelProposer : public Proposer {
 public:
     ModelProposer(const TuningTask &task, const TuneOptions &options, DraftRanking ranking)
@@ -84,7 +116,7 @@ public:
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
         std::vector<Candidate> candidates = candidates_for(outcomes);
         GaussianProcess process = learned(outcomes);
-        estimate(candidates, process);
+        estimate(candidates, process, Feasibility(coordinates_, outcomes));
         if (options_.trust_draft && outcomes.best() && outcomes.size() >= trusted_after) {
             const double best = std::log(static_cast<double>(outcomes.best()->cycles));
             std::erase_if(candidates, [&](const Candidate &one) { return one.mean - certainty * one.deviation > best; });
@@ -152,7 +184,9 @@ private:
     GaussianProcess learned(const Outcomes &outcomes) const {
         std::vector<const Trial *> known;
         for (const Trial &trial : outcomes.trials()) {
-            known.push_back(&trial);
+            if (Feasibility::runs(trial)) {
+                known.push_back(&trial);
+            }
         }
         if (known.size() > most_remembered) {
             const auto goodness = [](const Trial *trial) { return std::pair(trial->status, trial->cycles); };
@@ -162,28 +196,21 @@ private:
         }
         std::vector<std::vector<double>> points;
         std::vector<double> errors;
-        double largest = 0;
         for (const Trial *trial : known) {
             // One that was given up took longer than it ran, which is as much as the search needs to know.
-            const bool counts = (trial->status == Trial::Ok || trial->status == Trial::TimedOut) && trial->cycles > 0;
-            const double drafted = log_of(task_.draft ? task_.draft(trial->point) : 0);
             points.push_back(coordinates_.of(trial->point));
-            errors.push_back(counts ? std::log(static_cast<double>(trial->cycles)) - drafted : INFINITY);
-            largest = counts ? std::max(largest, errors.back()) : largest;
-        }
-        for (double &error : errors) {
-            error = std::isfinite(error) ? error : largest + failure_cost;
+            errors.push_back(std::log(static_cast<double>(trial->cycles)) - log_of(task_.draft ? task_.draft(trial->point) : 0));
         }
         return {std::move(points), std::move(errors), prior_deviation};
     }
 
-    static void estimate(std::vector<Candidate> &candidates, const GaussianProcess &process) {
+    static void estimate(std::vector<Candidate> &candidates, const GaussianProcess &process, const Feasibility &feasibility) {
         const auto size = static_cast<int64_t>(candidates.size());
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < size; i++) {
             Candidate &candidate = candidates[static_cast<size_t>(i)];
             const GaussianProcess::Prediction error = process.predict(candidate.coordinates);
-            candidate.mean = candidate.drafted + error.mean;
+            candidate.mean = candidate.drafted + error.mean + failure_cost * feasibility.risk(candidate.coordinates);
             candidate.deviation = error.deviation;
         }
     }

@@ -18,14 +18,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SWEEPS = [
     ("ax01", "33x33x33", "--b-layout", "kn"), ("ax01", "64x64x64", "--b-layout", "kn"), ("ax01", "13x32x96"), ("ax01", "8x96x640"),
     ("ax01", "31x512x512", "--bias"), ("ax01", "80x200x500"), ("ax01", "48x512x512"), ("ax01", "50x256x256", "--relu"),
-    ("ax01-psum", "20x384x384"), ("ax01-psum", "64x96x160", "--b-layout", "kn"), ("ax01-psum", "48x512x512"), ("fsim", "64x64x64"),
+    ("ax01-psum", "20x384x384"), ("ax01-psum", "33x40x72", "--b-layout", "kn"), ("ax01-psum", "4x512x512"), ("ax01-psum", "7x96x320"),
+    ("fsim", "8x32x64"),
 ]
 # The same of larger ones, of which a random sample is recorded.
 SAMPLES = [
     ("ax01", "64x64x64"), ("ax01", "128x128x128"), ("ax01", "256x256x256"), ("ax01", "100x70x50"), ("ax01-psum", "128x128x128"),
     ("ax01-psum", "256x256x256"),
 ]
-SAMPLE = 300
+SAMPLE = 200
 MOST_PRODUCTS, LEAST_PRODUCTS, MOST_PRODUCTS_ON_FSIM = 2**24.5, 2000, 2**20
 
 
@@ -72,7 +73,7 @@ def train_corrections(options):
         print(f"{number}/{options.shapes}", *product, flush=True)
         # Random points say where the draft is wrong, those of a search how the good ones differ.
         for strategy in ("random", "model"):
-            run(options.bin / "atalla-tune", *product, "--strategy", strategy, "--trials", "24", "--quiet", "--db", options.db)
+            run(options.bin / "atalla-tune", *product, "--strategy", strategy, "--trials", options.trials, "--quiet", "--db", options.db)
     run(options.bin / "atalla-learn", "--op", "gemm", "--db", options.db, "-o", ROOT / "autotune/corrections.json")
 
 
@@ -83,6 +84,7 @@ def main():
     parser.add_argument("--db", type=pathlib.Path, default=ROOT / "build/record.db", help="database of the trials (default: %(default)s)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/sweeps", help="folder of the sweeps (default: %(default)s)")
     parser.add_argument("--shapes", type=int, default=130, help="products to learn from (default: %(default)s)")
+    parser.add_argument("--trials", type=int, default=24, help="random schedules of each, and as many of a search (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     try:

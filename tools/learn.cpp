@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "autotune/operator_task.h"
+#include "autotune/sweep.h"
 #include "db/default_path.h"
 #include "generators/registry.h"
 #include "isa/error.h"
@@ -17,6 +18,7 @@ using atalla::Error;
 
 struct Options {
     std::vector<std::filesystem::path> databases;
+    std::vector<std::filesystem::path> sweeps;
     std::filesystem::path output;
     std::string op, compiler;
     size_t folds = 5;
@@ -77,6 +79,22 @@ void learn(const Options &options) {
     if (!options.json) std::cout << fmt::format("{} written; ATALLA_CORRECTIONS={} makes the tools use it\n", options.output.string(), options.output.string());
 }
 
+// Recorded sweeps keep what was predicted: anew where the draft has changed since, with nothing simulated.
+void draft_again(const std::filesystem::path &file) {
+    atalla::TuningCache sweep = atalla::read_sweep(file);
+    const std::shared_ptr<const atalla::Workload> workload = atalla::find_operator(sweep.key.op).parse(sweep.key.workload);
+    const atalla::Machine machine = atalla::find_machine(sweep.machine_name);
+    const auto draft = atalla::analytic_draft(workload, machine);
+    const atalla::Space space = workload->space(machine);
+    sweep.bound_cycles = workload->bound(machine).cycles;
+    for (atalla::TuningCache::Row &row : sweep.rows) {
+        if (const std::string wrong = atalla::violation(space, row.trial.point); !wrong.empty())
+            throw Error(fmt::format("{}: the sweep is of another schedule space, record it anew: {}", file.string(), wrong));
+        row.predicted = draft(row.trial.point);
+    }
+    atalla::write_sweep(sweep, file);
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -91,8 +109,11 @@ int main(int argc, char **argv) {
     app.add_option("--compiler", options.compiler, "Trials of this compiler fingerprint, or of any (default: of this one)");
     app.add_option("--folds", options.folds, "Parts of the workloads, each judged by what the others teach")->capture_default_str()->check(CLI::Range(2, 20));
     app.add_option("-o,--output", options.output, "Write the corrections that win to this file");
+    app.add_option("--redraft", options.sweeps, "Only price the points of these recorded sweeps anew, as the present draft does")->type_name("SWEEP");
     app.add_flag("--json", options.json, "Print one JSON object an operator");
     return atalla::run_tool(app, argc, argv, [&] {
+        for (const std::filesystem::path &sweep : options.sweeps) draft_again(sweep);
+        if (!options.sweeps.empty()) return;
         if (options.databases.empty()) options.databases.push_back(atalla::default_database_path());
         if (options.compiler.empty()) options.compiler = atalla::compiler_fingerprint();
         learn(options);
