@@ -5,6 +5,7 @@
 
 #include "codegen/match.h"
 #include "codegen/passes.h"
+#include "codegen/separate_masks.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -91,6 +92,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });
     Blocks blocks = make_blocks(kernel);
+    separate_masks(kernel, blocks);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);
     pack_and_allocate(kernel, blocks, options.optimize, [&] { dump("pack", [&] { return to_string(kernel, blocks); }); });
