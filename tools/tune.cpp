@@ -227,9 +227,10 @@ void tune(const Options &options, const atalla::WorkloadOptions &what) {
     }
     if (!options.point.empty()) {
         for (const atalla::ListedWorkload &listed : list.workloads) {
-            const atalla::Tuned measured = atalla::measure_point(*listed.op, listed.workload, machine, atalla::Point::parse(options.point));
-            print(options, measured, {});
-            write_artifacts(options, *measured.evaluator, measured.result.best);
+            const atalla::Point point = atalla::Point::parse(options.point);
+            // What does not compile is what one most wants to look at.
+            write_artifacts(options, atalla::Evaluator(listed.workload, machine), point);
+            print(options, atalla::measure_point(*listed.op, listed.workload, machine, point), {});
         }
         return;
     }
