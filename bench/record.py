@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Machine, shape, further options of spaces that are small enough to be recorded whole.
 SWEEPS = [
     ("ax01", "33x33x33", "--b-layout", "kn"), ("ax01", "64x64x64", "--b-layout", "kn"), ("ax01", "13x32x96"), ("ax01", "8x96x640"),
-    ("ax01", "31x512x512", "--bias"), ("ax01", "80x200x500"), ("ax01", "48x512x512"), ("ax01", "50x256x256", "--relu"),
+    ("ax01", "31x512x512", "--bias"), ("ax01", "80x200x500"), ("ax01", "48x512x512"),
     ("ax01-psum", "20x384x384"), ("ax01-psum", "33x40x72", "--b-layout", "kn"), ("ax01-psum", "4x512x512"), ("ax01-psum", "7x96x320"),
     ("fsim", "8x32x64"),
 ]

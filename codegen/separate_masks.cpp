@@ -1,7 +1,10 @@
 #include "codegen/separate_masks.h"
 
+#include <iterator>
 #include <map>
 #include <set>
+
+#include "codegen/dependence.h"
 
 namespace atalla::codegen {
 
