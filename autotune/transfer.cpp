@@ -20,6 +20,8 @@ using nlohmann::json;
 const double octaves = std::log(8.0);
 constexpr double choice_distance = 0.35, flag_distance = 0.5;
 constexpr double prior_deviation = 0.2;
+// What another schedule than the draft's must promise to save, as a logarithm.
+constexpr double least_gain = 0.3;
 
 double place_of(double number) { return std::copysign(std::log1p(std::abs(number)) / octaves, number); }
 
@@ -135,8 +137,9 @@ Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSou
         const double drafted = usable(ranking.points[i].predicted) ? std::log(ranking.points[i].predicted) : 0;
         // Of equal hopes the surer one: there is no trial that could correct a wrong guess.
         const double expected = drafted + errors[i].mean + errors[i].deviation;
-        if (expected < least) {
-            least = expected;
+        if (i == 0 || expected < least) {
+            // The draft's choice stays unless another promises clearly more.
+            least = i == 0 ? expected - least_gain : expected;
             transfer.point = ranking.points[i].point;
             transfer.expected_cycles = std::exp(drafted + errors[i].mean);
             transfer.uncertainty = std::expm1(errors[i].deviation);
