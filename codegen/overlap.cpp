@@ -582,10 +582,15 @@ private:
     // The result of the iteration before leaves from inside the hot loop where that is one block and the transfers are few.
     void issue_pending(const Copy &copy, const Channels &channels, Loop *hot, Body &out) {
         out.push_back(code_.fence(copy.allocation));
-        Body issue;
-        start_store(channels, channels.slot, channels.leaving, issue);
+        Body aims, issue;
+        for (const Channel &c : channels.list) {
+            code_.aim(c, false, channels.slot, channels.leaving, {}, aims);
+            code_.start_all(c, true, issue);
+        }
         issue.push_back(value_op(channels.pending, {0, {}}));
         if (hot != nullptr && !has_loop(hot->body) && !has_loop(issue) && issue.size() <= most_side_operations) {
+            // Out of line are the starts alone: the transfers before have been waited for.
+            append_ops(aims, out);
             // Other transfers that go from inside this loop wait until this one has: one start an iteration. Those that count the
             // same groups share their condition.
             std::map<int, Reg> conditions;
@@ -606,7 +611,9 @@ private:
             }
             hot->body.push_back(side(channels.pending, issue));
         } else {
-            out.push_back(If{channels.pending, std::move(issue)});
+            If leave{channels.pending, std::move(aims)};
+            for (Node &node : issue) leave.body.push_back(std::move(node));
+            out.push_back(std::move(leave));
         }
     }
     // Remembers where this iteration's result goes and turns to the other slot.

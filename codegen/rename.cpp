@@ -55,6 +55,7 @@ std::optional<std::vector<Op>> rename_late_rows(Kernel &kernel, const ScheduleGr
         const auto it = late.find(static_cast<int>(i));
         if (it == late.end()) continue;
         const Reg target = ops.back().dst, other = kernel.vector(kernel.registers[target.id].name);
+        kernel.registers[other.id].bank = kernel.registers[target.id].bank;   // another one than the weights', which are read beside the move
         ops.back().dst = other;
         Op move;
         move.opcode = Opcode::mul_vs;

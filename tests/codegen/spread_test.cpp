@@ -1,0 +1,157 @@
+// Transfers that start from inside a hot loop: every group once and in order, however often the loop runs.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "codegen/rings.h"
+#include "codegen/spread.h"
+#include "codegen/transfer_code.h"
+#include "isa/machine.h"
+
+namespace atalla::codegen {
+namespace {
+
+// Runs scalar operations; transfers are noted by where they read the memory.
+class Scalars {
+public:
+    void run(const Op &op) {
+        if (op.opcode == Opcode::scpad_ld) {
+            started.push_back({values_[op.src[0].id], values_[op.src[1].id]});
+            return;
+        }
+        int64_t result = 0;
+        const auto source = [&](size_t i) { return values_[op.src[i].id]; };
+        if (op.value) {
+            result = op.value->constant;
+            for (Reg r : op.src) result += r.defined() ? values_[r.id] : 0;
+        } else if (op.opcode == Opcode::slt_s) {
+            result = source(0) < source(1);
+        } else if (op.opcode == Opcode::slli_s) {
+            result = source(0) * (int64_t{1} << op.imm);
+        } else if (op.opcode == Opcode::srai_s) {
+            result = source(0) >> op.imm;
+        } else {
+            FAIL() << "an operation that the test does not know";
+        }
+        values_[op.dst.id] = result;
+    }
+    // An iteration of a loop of branches that are taken where their register is 0, and add one to it.
+    void iteration(const Body &loop) {
+        for (const Node &node : loop) {
+            const bool taken = values_[node.op->src[0].id] == 0;
+            values_[node.op->src[0].id] += node.op->aux;
+            for (size_t i = 0; taken && i < node.op->side->size(); i++) run((*node.op->side)[i]);
+        }
+    }
+    void set(Reg reg, int64_t value) { values_[reg.id] = value; }
+    int64_t get(Reg reg) { return values_[reg.id]; }
+    std::vector<std::pair<int64_t, int64_t>> started;   // pad row, memory; both in bytes
+
+private:
+    std::map<int32_t, int64_t> values_;
+};
+
+struct Fixture {
+    Fixture() : machine(find_machine("ax01")) {
+        kernel.machine = &machine;
+        Allocation pads;
+        pads.name = "B";
+        pads.rows = 4096;
+        pads.interleave = 4;
+        pads.pads = {0, 1, 2, 3};
+        pads.base_row = 0;
+        kernel.allocations = {pads};
+        kernel.tensors = {{"b", {1024, 1024}, false, kernel.scalar("b")}};
+        copy.tensor = 0;
+        copy.allocation = 0;
+    }
+    // So many groups of one tile in each of the pads.
+    Channel channel(TransferCode &code, int64_t groups) const {
+        Run run{{}, groups, 8, 4096};
+        for (int pad = 0; pad < 4; pad++) run.group.push_back({pad, 0, pad * 1024, 8, 32, 1024});
+        return code.channel(copy, run);
+    }
+    // What starts while the hot loop runs so many times, from the first group on.
+    static void expect_in_order(const Scalars &scalars, const Channel &c) {
+        ASSERT_EQ(scalars.started.size(), static_cast<size_t>(c.run.count) * 4);
+        for (size_t i = 0; i < scalars.started.size(); i++) {
+            const auto group = static_cast<int64_t>(i / 4);
+            EXPECT_EQ(scalars.started[i].first, group * c.run.row_step * 64) << "transfer " << i;
+            EXPECT_EQ(scalars.started[i].second, (static_cast<int64_t>(i % 4) * 1024 + group * c.run.mem_step) * 2) << "transfer " << i;
+        }
+    }
+    Machine machine;
+    Kernel kernel;
+    Copy copy;
+};
+
+TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
+    for (const int64_t extent : {9, 15, 16, 24, 31, 32})
+        for (const int64_t groups : {1, 2, 3, 4, 8, 14}) {
+            Fixture f;
+            Rings rings(f.kernel, false);
+            TransferCode code(f.kernel, rings);
+            const Channel c = f.channel(code, groups);
+            Loop hot;
+            hot.extent = extent;
+            const std::vector<SpreadTransfer> transfers = {{c, {}, 0, {}}};
+            EXPECT_EQ(can_start_evenly(transfers, hot, code), groups < sure_iterations(hot)) << groups << " groups in " << extent;
+            if (!can_start_evenly(transfers, hot, code)) continue;
+            Body body;
+            code.aim(c, true, {}, {}, {}, body);
+            start_evenly(f.kernel, transfers, hot, code, body);
+            for (const int64_t iterations : {sure_iterations(hot), extent}) {
+                SCOPED_TRACE(std::to_string(groups) + " groups in " + std::to_string(iterations) + " of " + std::to_string(extent) + " iterations");
+                Scalars scalars;
+                for (const Node &node : body) scalars.run(*node.op);
+                scalars.iteration(hot.body);
+                EXPECT_TRUE(scalars.started.empty()) << "a result leaves in the first iteration";
+                for (int64_t i = 1; i < iterations; i++) scalars.iteration(hot.body);
+                Fixture::expect_in_order(scalars, c);
+            }
+        }
+}
+
+TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    const Channel outer = f.channel(code, 6);
+    const Reg left = f.kernel.scalar("left");
+    Loop hot;
+    hot.extent = 15;
+    Body body;
+    start_evenly(f.kernel, {{outer, {}, 2, left}}, hot, code, body);
+    Scalars scalars;
+    Body aim;
+    code.aim(outer, true, {}, {}, {}, aim);
+    for (const Node &node : aim) scalars.run(*node.op);
+    scalars.set(left, 6);
+    for (int run = 0; run < 5; run++) {   // in the last two nothing is left
+        for (const Node &node : body) scalars.run(*node.op);
+        for (int i = 0; i < 14; i++) scalars.iteration(hot.body);
+    }
+    Fixture::expect_in_order(scalars, outer);
+    EXPECT_EQ(scalars.get(left), 0);
+}
+
+TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
+    const std::vector<codegen::Run> split = one_tile_a_pad({{{{0, 0, 0, 8, 32, 32}, {1, 0, 1, 8, 32, 32}, {0, 8, 2, 8, 32, 32}, {1, 8, 3, 8, 32, 32}, {0, 16, 4, 8, 32, 32}}, 5, 7, 9}});
+    ASSERT_EQ(split.size(), 3u);
+    std::set<int64_t> seen;
+    for (const codegen::Run &run : split) {
+        EXPECT_EQ(run.count, 5);
+        EXPECT_EQ(run.row_step, 7);
+        EXPECT_EQ(run.mem_step, 9);
+        std::set<int> pads;
+        for (const Tile &tile : run.group) {
+            EXPECT_TRUE(pads.insert(tile.pad).second);
+            EXPECT_TRUE(seen.insert(tile.mem).second);
+        }
+    }
+    EXPECT_EQ(seen.size(), 5u);
+}
+
+}  // namespace
+}  // namespace atalla::codegen
