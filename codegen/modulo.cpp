@@ -160,7 +160,7 @@ private:
         if (static_cast<int64_t>(vectors.size()) > most_values_) return {};
         const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
         const auto has = [&](Opcode opcode) { return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return op.opcode == opcode; }); };
-        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.extent);
+        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(loop.extent, has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.extent);
         std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
         for (size_t i = 0; i < graph.ops.size(); i++) {
             const Op &op = graph.ops[i];
@@ -457,9 +457,14 @@ private:
 
 }  // namespace
 
-int most_stages_with_sides(const Body &body) {
-    const auto has = [&](Opcode opcode) { return std::any_of(body.begin(), body.end(), [&](const Node &node) { return node.op && node.op->opcode == opcode; }); };
-    return most_stages_with_sides(has(Opcode::gemm_vv), has(Opcode::lw_vi));
+int most_stages_with_sides(int64_t iterations, bool rows, bool weights) {
+    constexpr int64_t enough = 4;
+    return rows && !weights && iterations >= enough ? most_stages : 2;
+}
+
+int most_stages_with_sides(const Loop &loop) {
+    const auto has = [&](Opcode opcode) { return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return node.op && node.op->opcode == opcode; }); };
+    return most_stages_with_sides(loop.extent, has(Opcode::gemm_vv), has(Opcode::lw_vi));
 }
 
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, bool overlap_long, const RunsLater &runs_later) {

@@ -13,9 +13,9 @@ namespace atalla::codegen {
 // Iterations of a loop that may be under way at a time: more would cost more code before and after it than they gain.
 constexpr int most_stages = 3;
 // Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them. Only
-// for rows that wait for the array is it worth as many as without.
-inline int most_stages_with_sides(bool rows, bool weights) { return rows && !weights ? most_stages : 2; }
-int most_stages_with_sides(const Body &body);
+// for rows that wait for the array is it worth as many as without, and where there are iterations enough.
+int most_stages_with_sides(int64_t iterations, bool rows, bool weights);
+int most_stages_with_sides(const Loop &loop);
 
 // x = x + y, where x is used for nothing else in the loop and y only here: it may run an iteration late, with y = -0 standing
 // in for the iteration before the first.

@@ -116,7 +116,7 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
 
 }  // namespace
 
-int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot.body) - 1); }
+int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
 
 bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code) {
     return all_fit(transfers, times_of(transfers, first_tiles, hot), code);
