@@ -71,7 +71,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     const Bound bound = workload.bound(machine);
     task.bound_cycles = bound.cycles;
     task.bound_by = bound.binding;
-    task.draft = shipped_draft(op, std::shared_ptr<const Workload>(evaluator, &workload), machine);
+    task.draft = analytic_draft(std::shared_ptr<const Workload>(evaluator, &workload), machine);
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };

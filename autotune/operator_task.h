@@ -20,7 +20,7 @@ std::function<double(const Point &)> shipped_draft(const Operator &op, std::shar
 // What the database knows of the points of a workload, for Correction.
 MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database);
 
-// The task shares the evaluator.
+// The task shares the evaluator. Its draft is the analytic one: the correction helps where nothing is measured, not a search.
 TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> evaluator);
 
 }  // namespace atalla

@@ -173,12 +173,7 @@ void tune_one(const Options &options, const atalla::ListedWorkload &listed, cons
     const atalla::Tuned tuned = atalla::tune_workload(*listed.op, listed.workload, machine, database, tune_options(options));
     print(options, tuned, database.file());
     write_artifacts(options, *tuned.evaluator, tuned.result.best);
-    if (!options.sweep.empty()) {
-        // What replays correct is the draft as it is.
-        atalla::TuningTask task = atalla::tuning_task(*listed.op, tuned.evaluator);
-        task.draft = atalla::analytic_draft(listed.workload, machine);
-        atalla::write_sweep(atalla::recorded_sweep(database, task), options.sweep);
-    }
+    if (!options.sweep.empty()) atalla::write_sweep(atalla::recorded_sweep(database, atalla::tuning_task(*listed.op, tuned.evaluator)), options.sweep);
     if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");
 }
 

@@ -209,7 +209,7 @@ class Pages(unittest.TestCase):
         Select(self.one("#compiler")).select_by_visible_text("c1")
         self.assertEqual(self.find(".details dd")[0].text, "1,000")
         # Three charts, each with a canvas that was drawn into and a sentence that says the same.
-        self.assertEqual(len(self.find("figure canvas")), 3)
+        WebDriverWait(self.browser, 30).until(lambda _: len(self.find("figure canvas")) == 3)
         captions = [caption.text for caption in self.find("figcaption")]
         self.assertIn("Cycles of 3 trials in the order they were made; the best took 1,000.", captions)
         self.assertIn("The best so far is within 10 % of the best found after trial 3, within 3 % after 3, and the best itself is trial 3.", captions)
