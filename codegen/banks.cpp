@@ -20,7 +20,7 @@ constexpr double inner_loop_weight = 10, same_operation_weight = 1000;
 struct Role {
     std::vector<Reg> registers;
     double weight = 0;
-    size_t stored = 0;   // registers that straight code stores
+    size_t stored = 0;   // registers that straight code stores and no inner loop uses
     std::vector<int> banks;
 };
 
@@ -87,11 +87,15 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     const auto is_vector = [&](Reg r) { return r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Vector; };
     const auto inner = [&](size_t b) { return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b); };
     std::map<Reg, RoleKey> keys;
-    std::set<Reg> stored;   // by straight code
+    std::set<Reg> stored, looped;   // by straight code; used in an inner loop
     for (const Block &block : blocks)
         for (const Op &op : block.ops) {
-            if (op.opcode == Opcode::vreg_st && !inner(static_cast<size_t>(&block - blocks.data())))
+            if (inner(static_cast<size_t>(&block - blocks.data()))) {
+                for (Reg r : reads_of(op)) looped.insert(r);
+                looped.insert(op.dst);
+            } else if (op.opcode == Opcode::vreg_st) {
                 for (Reg r : reads_of(op)) stored.insert(r);
+            }
             for (Reg r : reads_of(op))
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
             if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
@@ -129,7 +133,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles.size()));
         if (inserted) roles.emplace_back();
         roles[it->second].registers.push_back(reg);
-        roles[it->second].stored += stored.count(reg);
+        roles[it->second].stored += stored.contains(reg) && !looped.contains(reg);
         role_of[reg] = it->second;
     }
 
@@ -174,7 +178,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         int carried = 0;
         for (Reg reg : role.registers) carried += lives_long.count(reg);
         const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried, short_lived_at_once));
-        // A packet can store two results, of two banks.
+        // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
         const int least = role.stored >= many_stored ? 2 : 1;
         const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);
         for (int i = 0; i < wanted; i++) role.banks.push_back(costs[i].second);
