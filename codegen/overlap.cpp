@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
+#include "codegen/result_transfer.h"
 #include "codegen/spread.h"
 #include "codegen/transfer_code.h"
 #include "isa/error.h"
@@ -29,14 +31,6 @@ public:
     }
 
 private:
-    struct Channels {
-        std::vector<Channel> list;
-        Reg armed;              // this iteration made a result
-        Reg memory;             // its address
-        Reg pending;            // a result waits to leave,
-        Reg leaving, slot;      // from here and to there
-    };
-
     // ---- copies alone
 
     // Allocations that operations read or write. Others only pass data through: a transfer out of a pad waits for the one into it
@@ -145,19 +139,6 @@ private:
         code_.wait({first, started.end()}, out);
         started.erase(first, started.end());
     }
-    static bool touches(const Node &node, int allocation) {
-        const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(n, allocation); }); };
-        return (node.op && node.op->access && node.op->access->allocation == allocation) || (node.copy && node.copy->allocation == allocation) ||
-               (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
-    }
-    // Is there a copy of the tensor inside? With `loads`, or one that writes it.
-    static bool copies(const Node &node, int tensor, bool loads) {
-        const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); }); };
-        return (node.copy && node.copy->tensor == tensor && (loads || !node.copy->load)) || (node.loop && any(node.loop->body)) ||
-               (node.branch && any(node.branch->body));
-    }
-
-    static constexpr size_t most_side_operations = 40;
     static constexpr int64_t most_groups_between = 2;
 
     // First transfers of several streams with as many groups go in one loop: what is needed first comes first.
@@ -182,31 +163,6 @@ private:
         }
         for (Node &node : loops) straight.push_back(std::move(node));
         return straight;
-    }
-
-    static bool accesses(const Body &body, int allocation) {
-        return std::any_of(body.begin(), body.end(), [&](const Node &n) {
-            return (n.op && n.op->access && n.op->access->allocation == allocation) || (n.loop && accesses(n.loop->body, allocation)) ||
-                   (n.branch && accesses(n.branch->body, allocation));
-        });
-    }
-    static bool has_loop(const Body &body) {
-        return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
-    }
-
-    // How many operations all its iterations run.
-    static int64_t operations(const Loop &loop) {
-        int64_t count = 0;
-        for (const Node &node : loop.body) count += node.op ? 1 : node.loop ? operations(*node.loop) : 0;
-        return count * loop.extent;
-    }
-
-    // The loop of a body that has most to do.
-    static Loop *longest_loop(const Body &body) {
-        Loop *longest = nullptr;
-        for (const Node &node : body)
-            if (node.loop && (longest == nullptr || operations(*node.loop) >= operations(*longest))) longest = node.loop.get();
-        return longest;
     }
 
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
@@ -265,23 +221,21 @@ private:
         const bool streams = hot && !rotate && !early && residents.empty() && !has_loop(hot_loop->body);
 
         Body body;
-        const Channels out_channels = stores.empty() ? Channels{} : open_store(*stores[0], streams);
-        if (rotate) {
-            code_.wait(out_channels.list, body);
-            append_ops(tail, body);
-        }
-        if (early) code_.wait(out_channels.list, body);
+        std::optional<ResultTransfer> result;
+        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], streams ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
+        if (rotate || early) result->wait(body);
+        if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
         // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
         // transfer a pad, which starts as soon as the result is made.
-        const std::vector<Channel> &results = out_channels.list;
+        const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
         const bool at_once = std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
         std::vector<SpreadTransfer> transfers;
         int64_t first_tiles = 0;
         for (const Channel &c : results) {
             if (at_once) first_tiles += static_cast<int64_t>(c.run.group.size());
-            else transfers.push_back({c, out_channels.pending, 0, {}});
+            else transfers.push_back({c, result->pending(), 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
         for (const Copy *copy : loads) {
@@ -289,8 +243,8 @@ private:
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
-        const bool direct = spreads && at_once && !stores.empty();
-        if (!stores.empty()) reset_store(out_channels, *stores[0], direct, before);
+        const bool direct = spreads && at_once && result;
+        if (result) result->reset(direct, before);
         for (size_t i = 0; i < loads.size(); i++) {
             const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads, events);
             for (SpreadTransfer &t : transfers)
@@ -298,51 +252,28 @@ private:
         }
         if (!events.empty()) start_evenly(kernel_, events, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
-        if (!stores.empty() && !direct) {
-            if (!rotate && !early) code_.wait(out_channels.list, body);
-            if (rotate) {
-                // The slot just written and its address leave while the hot loop runs.
-                body.push_back(value_op(out_channels.slot, {0, {}}, {rings_.slot(stores[0]->allocation)}));
-                body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
-                body.push_back(value_op(out_channels.pending, {0, {}}, {out_channels.armed}));
-                note_result(*stores[0], out_channels, body);
-            }
-            if (spreads) {
-                body.push_back(code_.fence(stores[0]->allocation));
-                for (const Channel &c : out_channels.list) code_.aim(c, true, out_channels.slot, out_channels.leaving, {}, body);
-            } else {
-                issue_pending(*stores[0], out_channels, hot_loop, body);
-            }
+        if (result && !direct) {
+            if (!rotate && !early) result->wait(body);
+            // The slot just written and its address leave while the hot loop runs.
+            if (rotate) result->note(true, body);
+            if (spreads) result->aim_before(body);
+            else result->issue_pending(hot_loop, body);
         }
         if (spreads) spread(kernel_, transfers, first_tiles, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
-            if (direct) {
-                // Aiming waits for the result before the last one, whose slot is the next to be written.
-                body.push_back(code_.fence(stores[0]->allocation));
-                const Reg current = rings_.slot(stores[0]->allocation);
-                for (const Channel &c : results) {
-                    code_.aim(c, false, current, Reg{}, {}, body);
-                    code_.start_group(c, true, body);
-                }
-                body.push_back(rings_.other_slot(stores[0]->allocation, current, current));
-            } else if (!stores.empty()) {
-                body.push_back(value_op(out_channels.slot, {0, {}}, {rings_.slot(stores[0]->allocation)}));
-                note_result(*stores[0], out_channels, body);
-                body.push_back(value_op(out_channels.leaving, {0, {}}, {out_channels.memory}));
-                body.push_back(value_op(out_channels.pending, {1, {}}));
-            }
+            if (direct) result->start_direct(body);
+            else if (result) result->note(false, body);
         }
         loop.body = std::move(body);
-        if (!stores.empty() && !direct) {
+        if (result && !direct) {
             // The last result, once the nest is done.
             if (rotate) {
-                code_.wait(out_channels.list, after);
+                result->wait(after);
                 append_ops(tail, after);
             }
-            after.push_back(code_.fence(stores[0]->allocation));
-            start_store(out_channels, rotate ? rings_.slot(stores[0]->allocation) : out_channels.slot, out_channels.memory, after);
+            result->start_last(rotate, after);
         }
         chain_.pop_back();
     }
@@ -357,10 +288,6 @@ private:
             return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
         });
     }
-    static void append_ops(const Body &ops, Body &out) {
-        for (const Node &n : ops) out.push_back(*n.op);
-    }
-
     // ---- loads ahead
 
     // Groups that may start one by one from inside the hot loop are of one tile a pad.
@@ -550,80 +477,6 @@ private:
             }
         }
         return inside;
-    }
-
-    // ---- results behind
-
-    Channels open_store(const Copy &copy, bool streams) {
-        const std::string &name = kernel_.allocations[copy.allocation].name;
-        Channels channels;
-        channels.list = code_.channels(copy, streams ? split_rounds(copy.tiles) : split_runs(copy.tiles));
-        channels.armed = kernel_.scalar(name + "_armed");
-        channels.pending = kernel_.scalar(name + "_pending");
-        channels.memory = kernel_.scalar(name + "_out");
-        channels.leaving = kernel_.scalar(name + "_leaving");
-        channels.slot = kernel_.scalar(name + "_made");
-        return channels;
-    }
-    // Before the nest: nothing has been made yet.
-    void reset_store(const Channels &channels, const Copy &copy, bool direct, Body &before) {
-        before.push_back(value_op(rings_.slot(copy.allocation), {rings_.first_byte(copy.allocation), {}}));
-        if (direct) return;
-        for (Reg r : {channels.armed, channels.pending, channels.memory, channels.leaving, channels.slot}) before.push_back(value_op(r, {0, {}}));
-        for (const Channel &c : channels.list)
-            for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
-    }
-    void start_store(const Channels &channels, Reg slot_register, Reg memory, Body &out) {
-        for (const Channel &c : channels.list) {
-            code_.aim(c, false, slot_register, memory, {}, out);
-            code_.start_all(c, true, out);
-        }
-    }
-    // The result of the iteration before leaves from inside the hot loop where that is one block and the transfers are few.
-    void issue_pending(const Copy &copy, const Channels &channels, Loop *hot, Body &out) {
-        out.push_back(code_.fence(copy.allocation));
-        Body aims, issue;
-        for (const Channel &c : channels.list) {
-            code_.aim(c, false, channels.slot, channels.leaving, {}, aims);
-            code_.start_all(c, true, issue);
-        }
-        issue.push_back(value_op(channels.pending, {0, {}}));
-        if (hot != nullptr && !has_loop(hot->body) && !has_loop(issue) && issue.size() <= most_side_operations) {
-            // Out of line are the starts alone: the transfers before have been waited for.
-            append_ops(aims, out);
-            // Other transfers that go from inside this loop wait until this one has: one start an iteration. Those that count the
-            // same groups share their condition.
-            std::map<int, Reg> conditions;
-            for (Node &node : hot->body) {
-                if (!node.op || !node.op->side || node.op->opcode != Opcode::bne_s) continue;
-                const Reg left = node.op->src[0];
-                Reg &go = conditions[left.id];
-                if (!go.defined()) {
-                    const Reg idle = kernel_.scalar("idle");
-                    go = kernel_.scalar("go");
-                    out.push_back(value_op(idle, {-1, {}}, {channels.pending}));
-                    out.push_back(binary(Opcode::and_s, go, left, idle));
-                    issue.push_back(value_op(go, {0, {}}, {left}));
-                }
-                node.op->src[0] = go;
-                node.op->dst = go;
-                node.op->side->push_back(value_op(go, {0, {}}, {left}));
-            }
-            hot->body.push_back(side(channels.pending, issue));
-        } else {
-            If leave{channels.pending, std::move(aims)};
-            for (Node &node : issue) leave.body.push_back(std::move(node));
-            out.push_back(std::move(leave));
-        }
-    }
-    // Remembers where this iteration's result goes and turns to the other slot.
-    void note_result(const Copy &copy, const Channels &channels, Body &out) {
-        const Reg current = rings_.slot(copy.allocation);
-        LinearForm base = copy.mem;
-        base.constant = 0;
-        out.push_back(value_op(channels.memory, base.scaled(2), {kernel_.tensors[copy.tensor].base}));
-        out.push_back(rings_.other_slot(copy.allocation, current, current));
-        out.push_back(value_op(channels.armed, {1, {}}));
     }
 
     Kernel &kernel_;

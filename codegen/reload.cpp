@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/dependence.h"
+#include "codegen/loop_tree.h"
 #include "codegen/passes.h"
 
 namespace atalla::codegen {
@@ -102,10 +103,7 @@ private:
 void reload(Kernel &kernel, Body &body, bool innermost) {
     bool weights = false;
     for (Node &node : body) {
-        if (node.loop) {
-            const Body &inside = node.loop->body;
-            reload(kernel, node.loop->body, std::none_of(inside.begin(), inside.end(), [](const Node &n) { return n.loop != nullptr; }));
-        }
+        if (node.loop) reload(kernel, node.loop->body, !has_loop(node.loop->body));
         if (node.branch) reload(kernel, node.branch->body, false);
         weights |= node.op && node.op->opcode == Opcode::lw_vi;
     }

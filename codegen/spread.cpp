@@ -9,7 +9,6 @@ namespace atalla::codegen {
 namespace {
 
 // Code out of line: operations of a group, and what they may be at the most.
-constexpr size_t most_side_operations = 40;
 
 // The iterations in which a transfer's groups start.
 struct Times {

@@ -8,6 +8,9 @@
 
 namespace atalla::codegen {
 
+// Code that stands out of line is no longer.
+constexpr size_t most_side_operations = 40;
+
 struct SpreadTransfer {
     Channel channel;      // points one step before its first group
     Reg go;               // 1 if there is anything to move, 0 if not; none: always

@@ -1,0 +1,41 @@
+#include "codegen/loop_tree.h"
+
+#include <algorithm>
+
+namespace atalla::codegen {
+
+bool touches(const Node &node, int allocation) {
+    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(n, allocation); }); };
+    return (node.op && node.op->access && node.op->access->allocation == allocation) || (node.copy && node.copy->allocation == allocation) ||
+           (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
+}
+bool copies(const Node &node, int tensor, bool loads) {
+    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); }); };
+    return (node.copy && node.copy->tensor == tensor && (loads || !node.copy->load)) || (node.loop && any(node.loop->body)) ||
+           (node.branch && any(node.branch->body));
+}
+
+bool accesses(const Body &body, int allocation) {
+    return std::any_of(body.begin(), body.end(), [&](const Node &n) {
+        return (n.op && n.op->access && n.op->access->allocation == allocation) || (n.loop && accesses(n.loop->body, allocation)) ||
+               (n.branch && accesses(n.branch->body, allocation));
+    });
+}
+bool has_loop(const Body &body) {
+    return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
+}
+
+int64_t operations(const Loop &loop) {
+    int64_t count = 0;
+    for (const Node &node : loop.body) count += node.op ? 1 : node.loop ? operations(*node.loop) : 0;
+    return count * loop.extent;
+}
+
+Loop *longest_loop(const Body &body) {
+    Loop *longest = nullptr;
+    for (const Node &node : body)
+        if (node.loop && (longest == nullptr || operations(*node.loop) >= operations(*longest))) longest = node.loop.get();
+    return longest;
+}
+
+}  // namespace atalla::codegen

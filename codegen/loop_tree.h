@@ -1,0 +1,22 @@
+// Questions about the tree of a kernel's loops.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/kernel_ir.h"
+
+namespace atalla::codegen {
+
+// Does anything inside read, write or copy rows of the allocation?
+bool touches(const Node &node, int allocation);
+// Is there a copy of the tensor inside? With `loads`, or one that writes it.
+bool copies(const Node &node, int tensor, bool loads);
+// Does an operation inside read or write rows of the allocation?
+bool accesses(const Body &body, int allocation);
+bool has_loop(const Body &body);
+// How many operations all iterations of a loop run.
+int64_t operations(const Loop &loop);
+// The loop of a body that has most to do; null if there is none.
+Loop *longest_loop(const Body &body);
+
+}  // namespace atalla::codegen

@@ -1,0 +1,118 @@
+#include "codegen/result_transfer.h"
+
+#include <map>
+
+#include "codegen/loop_tree.h"
+#include "codegen/spread.h"
+
+namespace atalla::codegen {
+
+void append_ops(const Body &ops, Body &out) {
+    for (const Node &node : ops) out.push_back(*node.op);
+}
+
+ResultTransfer::ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code, const Copy &copy, const std::vector<Run> &runs)
+    : kernel_(kernel), rings_(rings), code_(code), copy_(copy), channels_(code.channels(copy, runs)) {
+    const std::string &name = kernel.allocations[copy.allocation].name;
+    armed_ = kernel.scalar(name + "_armed");
+    pending_ = kernel.scalar(name + "_pending");
+    memory_ = kernel.scalar(name + "_out");
+    leaving_ = kernel.scalar(name + "_leaving");
+    slot_ = kernel.scalar(name + "_made");
+}
+
+void ResultTransfer::reset(bool direct, Body &before) const {
+    before.push_back(value_op(current(), {rings_.first_byte(copy_.allocation), {}}));
+    if (direct) return;
+    for (Reg r : {armed_, pending_, memory_, leaving_, slot_}) before.push_back(value_op(r, {0, {}}));
+    for (const Channel &c : channels_)
+        for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
+}
+
+void ResultTransfer::fence(Body &out) const { out.push_back(code_.fence(copy_.allocation)); }
+
+void ResultTransfer::wait(Body &out) const { code_.wait(channels_, out); }
+
+// Where this iteration's result goes; the next one goes to the other slot.
+void ResultTransfer::remember(Body &out) const {
+    LinearForm base = copy_.mem;
+    base.constant = 0;
+    out.push_back(value_op(memory_, base.scaled(2), {kernel_.tensors[copy_.tensor].base}));
+    out.push_back(rings_.other_slot(copy_.allocation, current(), current()));
+    out.push_back(value_op(armed_, {1, {}}));
+}
+
+void ResultTransfer::note(bool armed, Body &out) const {
+    out.push_back(value_op(slot_, {0, {}}, {current()}));
+    if (armed) {
+        out.push_back(value_op(leaving_, {0, {}}, {memory_}));
+        out.push_back(value_op(pending_, {0, {}}, {armed_}));
+        remember(out);
+    } else {
+        remember(out);
+        out.push_back(value_op(leaving_, {0, {}}, {memory_}));
+        out.push_back(value_op(pending_, {1, {}}));
+    }
+}
+
+void ResultTransfer::start_direct(Body &out) const {
+    // Aiming waits for the result before the last one, whose slot is the next to be written.
+    fence(out);
+    for (const Channel &c : channels_) {
+        code_.aim(c, false, current(), Reg{}, {}, out);
+        code_.start_group(c, true, out);
+    }
+    out.push_back(rings_.other_slot(copy_.allocation, current(), current()));
+}
+
+void ResultTransfer::aim_before(Body &out) const {
+    fence(out);
+    for (const Channel &c : channels_) code_.aim(c, true, slot_, leaving_, {}, out);
+}
+
+void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
+    fence(out);
+    Body aims, issue;
+    for (const Channel &c : channels_) {
+        code_.aim(c, false, slot_, leaving_, {}, aims);
+        code_.start_all(c, true, issue);
+    }
+    issue.push_back(value_op(pending_, {0, {}}));
+    if (hot == nullptr || has_loop(hot->body) || has_loop(issue) || issue.size() > most_side_operations) {
+        If leave{pending_, std::move(aims)};
+        for (Node &node : issue) leave.body.push_back(std::move(node));
+        out.push_back(std::move(leave));
+        return;
+    }
+    // Out of line are the starts alone: the transfers before have been waited for.
+    append_ops(aims, out);
+    // Other transfers that go from inside this loop wait until this one has: one start an iteration. Those that count the
+    // same groups share their condition.
+    std::map<int, Reg> conditions;
+    for (Node &node : hot->body) {
+        if (!node.op || !node.op->side || node.op->opcode != Opcode::bne_s) continue;
+        const Reg left = node.op->src[0];
+        Reg &go = conditions[left.id];
+        if (!go.defined()) {
+            const Reg idle = kernel_.scalar("idle");
+            go = kernel_.scalar("go");
+            out.push_back(value_op(idle, {-1, {}}, {pending_}));
+            out.push_back(binary(Opcode::and_s, go, left, idle));
+            issue.push_back(value_op(go, {0, {}}, {left}));
+        }
+        node.op->src[0] = go;
+        node.op->dst = go;
+        node.op->side->push_back(value_op(go, {0, {}}, {left}));
+    }
+    hot->body.push_back(side(pending_, issue));
+}
+
+void ResultTransfer::start_last(bool armed, Body &out) const {
+    fence(out);
+    for (const Channel &c : channels_) {
+        code_.aim(c, false, armed ? current() : slot_, memory_, {}, out);
+        code_.start_all(c, true, out);
+    }
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,52 @@
+// A ring-buffered result that a loop makes: its transfer leaves while the next iteration computes.
+#pragma once
+
+#include <vector>
+
+#include "codegen/transfer_code.h"
+
+namespace atalla::codegen {
+
+// Copies of operations, behind those that are there.
+void append_ops(const Body &ops, Body &out);
+
+class ResultTransfer {
+public:
+    ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code, const Copy &copy, const std::vector<Run> &runs);
+
+    const std::vector<Channel> &channels() const { return channels_; }
+    Reg pending() const { return pending_; }   // not 0: a result waits to leave
+
+    // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
+    void reset(bool direct, Body &before) const;
+    // Behind it every store to the slots before has landed.
+    void fence(Body &out) const;
+    void wait(Body &out) const;
+    // The result that an iteration has just stored is what leaves next, and the next one goes to the other slot. `armed`: only if
+    // there was one, in a nest whose results are stored an iteration later.
+    void note(bool armed, Body &out) const;
+    // Starts the result at once.
+    void start_direct(Body &out) const;
+    // Points the channels one step before the result that leaves.
+    void aim_before(Body &out) const;
+    // The result that waits leaves from inside the hot loop where that is one block and the transfers are few.
+    void issue_pending(Loop *hot, Body &out) const;
+    // The last result, once the nest is done; `armed` as above.
+    void start_last(bool armed, Body &out) const;
+
+private:
+    Reg current() const { return rings_.slot(copy_.allocation); }
+    void remember(Body &out) const;
+
+    Kernel &kernel_;
+    Rings &rings_;
+    TransferCode &code_;
+    const Copy &copy_;
+    std::vector<Channel> channels_;
+    Reg armed_;             // this iteration made a result
+    Reg memory_;            // its address
+    Reg pending_;           // a result waits to leave,
+    Reg leaving_, slot_;    // from here and to there
+};
+
+}  // namespace atalla::codegen
