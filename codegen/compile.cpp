@@ -3,9 +3,9 @@
 #include <chrono>
 #include <functional>
 
+#include "codegen/masks.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
-#include "codegen/separate_masks.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {

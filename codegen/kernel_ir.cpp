@@ -40,6 +40,13 @@ Reg Kernel::new_register(RegisterClass cls, std::string name) {
     return Reg{static_cast<int32_t>(registers.size()) - 1};
 }
 
+Reg Kernel::register_like(Reg r) {
+    const RegInfo info = registers[r.id];
+    const Reg other = new_register(info.cls, info.name);
+    registers[other.id].bank = info.bank;
+    return other;
+}
+
 Reg Kernel::constant(int32_t value, int copy) {
     return value == 0 ? zero_scalar : constant_register(value, copy);
 }
@@ -104,6 +111,15 @@ void print(const Kernel &kernel, const Body &body, int indent, std::string &out)
 }
 
 }  // namespace
+
+void rename(Op &op, const Renaming &names) {
+    const auto other = [&](Reg &r) {
+        if (const auto found = names.find(r.id); found != names.end()) r = found->second;
+    };
+    other(op.dst);
+    other(op.mask);
+    for (Reg &r : op.src) other(r);
+}
 
 std::string to_string(const Kernel &kernel, const LinearForm &form) {
     std::string text = fmt::format("{}", form.constant);

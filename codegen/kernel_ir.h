@@ -217,6 +217,8 @@ struct Kernel {
     Kernel();
     Reg new_register(RegisterClass cls, std::string name);
     Reg scalar(std::string name) { return new_register(RegisterClass::Scalar, std::move(name)); }
+    // A new register of the same class, name and wanted bank.
+    Reg register_like(Reg r);
     Reg vector(std::string name) { return new_register(RegisterClass::Vector, std::move(name)); }
     // The register that holds an integer constant (shared; 0 is the hard-wired one). Copies of one constant are for reading it
     // in another register bank.
@@ -226,10 +228,16 @@ struct Kernel {
     // Makes this kernel a routine.
     void make_routine();
     RegisterClass cls(Reg r) const { return registers[r.id].cls; }
+    // A mask register of the kernel's own: not the hard-wired one of all lanes.
+    bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && cls(r) == RegisterClass::Mask; }
 
 private:
     std::map<std::pair<int32_t, int>, Reg> constants_;
 };
+
+// Other registers for those of an operation: what it makes, its mask and what it reads.
+using Renaming = std::map<int32_t, Reg>;
+void rename(Op &op, const Renaming &names);
 
 // Text of a kernel, for --dump-after and the golden tests.
 std::string to_string(const Kernel &kernel);

@@ -108,20 +108,9 @@ std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_o
         if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) != RegisterClass::Scalar && op.dst.id > all_lanes.id && lives_here(op.dst.id))
             made.insert(op.dst.id);
     }
-    std::map<int32_t, Reg> names;
-    for (int32_t r : made) {
-        const RegInfo info = kernel.registers[r];
-        names[r] = kernel.new_register(info.cls, info.name);
-        kernel.registers[names[r].id].bank = info.bank;
-    }
-    const auto rename = [&](Reg &r) {
-        if (const auto it = names.find(r.id); it != names.end()) r = it->second;
-    };
-    for (Op &op : ops) {
-        rename(op.dst);
-        rename(op.mask);
-        for (Reg &r : op.src) rename(r);
-    }
+    Renaming names;
+    for (int32_t r : made) names[r] = kernel.register_like(Reg{r});
+    for (Op &op : ops) rename(op, names);
     return ops;
 }
 

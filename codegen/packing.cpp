@@ -6,90 +6,18 @@
 
 #include "codegen/code_cost.h"
 #include "codegen/delays.h"
+#include "codegen/late_rows.h"
 #include "codegen/later.h"
+#include "codegen/list_schedule.h"
+#include "codegen/masks.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
-#include "codegen/rename.h"
 #include "codegen/resources.h"
 #include "codegen/tighten.h"
 
 namespace atalla::codegen {
 
 namespace {
-
-// Mask registers whose values blocks share, while block `b` runs: made in one and read in another, with b among those from the
-// first to the last that has them, loops around those included.
-std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b) {
-    std::map<Reg, std::pair<size_t, size_t>> spans;   // first and last block
-    for (size_t i = 0; i < blocks.size(); i++) {
-        const auto touch = [&](Reg r) {
-            if (!r.defined() || r.id <= all_lanes.id || kernel.cls(r) != RegisterClass::Mask) return;
-            spans.try_emplace(r, i, i).first->second.second = i;
-        };
-        for (const Op &op : blocks[i].ops) {
-            touch(op.dst);
-            for (Reg r : reads_of(op)) touch(r);
-        }
-    }
-    std::set<Reg> shared;
-    for (auto [reg, span] : spans) {
-        if (span.first == span.second) continue;
-        for (size_t i = span.second + 1; i < blocks.size(); i++) {
-            const Terminator &end = blocks[i].end;
-            if (end.kind != Terminator::Loop) continue;
-            const auto target = static_cast<size_t>(end.target);
-            if (span.first < target && target <= span.second) span.second = i;
-        }
-        if (span.first <= b && b <= span.second) shared.insert(reg);
-    }
-    return shared;
-}
-
-// The mask registers, of which there are few: a compare waits until one is free. Half of them are for those whose readers wait
-// for nothing else, so that there is always one that can go on. `shared`: the masks that live in other blocks too.
-class MaskBudget {
-public:
-    MaskBudget(const Kernel &kernel, const ScheduleGraph &graph, const std::set<Reg> &shared)
-        : kernel_(kernel), graph_(graph), shared_(shared), free_(static_cast<int>(kernel.machine->regs.mask) - 1 - static_cast<int>(shared.size())) {
-        for (const Op &op : graph.ops)
-            for (Reg r : reads_of(op))
-                if (is_mask(r)) readers_[r]++;
-        // The registers of masks that are read for the last time in a packet are free in the next.
-        constexpr int lane_units = 2;
-        free_ -= lane_units;
-    }
-    bool fits(int i) const {
-        const Op &op = graph_.ops[i];
-        const int live = static_cast<int>(live_.size());
-        return !is_mask(op.dst) || live_.count(op.dst) || live < free_ / 2 || (live < free_ && readers_wait_for(i));
-    }
-    void take(int i) {
-        const Op &op = graph_.ops[i];
-        if (is_mask(op.dst) && readers_.count(op.dst)) live_.insert(op.dst);
-        for (Reg r : reads_of(op))
-            if (const auto found = readers_.find(r); found != readers_.end() && --found->second == 0) live_.erase(r);
-    }
-
-private:
-    // Has all else that the readers of operation i need been scheduled?
-    bool readers_wait_for(int i) const {
-        for (int out : graph_.out[i])
-            for (int in : graph_.in[graph_.edges[out].to])
-                if (graph_.edges[in].from != i && graph_.edges[in].distance == 0 && graph_.cycle[graph_.edges[in].from] < 0) return false;
-        return true;
-    }
-    bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Mask && !shared_.count(r); }
-
-    const Kernel &kernel_;
-    const ScheduleGraph &graph_;
-    const std::set<Reg> &shared_;
-    int free_;
-    std::map<Reg, int> readers_;   // still to come, of masks made here
-    std::set<Reg> live_;
-};
-
-// A schedule that waits this long for a mask register never gets one.
-constexpr int most_idle = 256;
 
 class Packer {
 public:
@@ -143,35 +71,17 @@ private:
             one_by_one(block);
             return;
         }
-        const auto graph_of = [&](bool masks_in_turn) {
-            ScheduleGraph graph(kernel_, block.ops, -1, masks_in_turn);
-            if (machine_.timed()) {
-                if (b == 0) graph.start_transfers_first();
-                graph.wait_last();
-            }
-            return graph;
-        };
-        const std::set<Reg> shared = shared_masks(kernel_, blocks_, b);
-        const auto scheduled = [&](int packet_cycles) {
-            ScheduleGraph graph = graph_of(false);
-            if (!list_schedule(graph, &shared, packet_cycles)) {
-                graph = graph_of(true);
-                list_schedule(graph, nullptr, packet_cycles);
-            }
-            return graph;
-        };
-        if (std::find(turned_.begin(), turned_.end(), b + 1) != turned_.end()) {
-            ScheduleGraph graph = scheduled(1);
-            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, graph)) block.ops = std::move(*renamed);
-        }
+        if (std::find(turned_.begin(), turned_.end(), b + 1) != turned_.end())
+            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, code_of(b).schedule(1).first)) block.ops = std::move(*renamed);
+        StraightCode code = code_of(b);
         // Code that runs a few times mostly waits for the instruction cache: fewer packets are faster than packets that never
         // wait for each other. Scheduled as if a packet took so many cycles, the latencies need fewer packets.
         const double fetch = fetch_cycles(machine_);
         const auto runs = static_cast<double>(executions(kernel_, blocks_, b));
         double least = 0;
         for (int packet_cycles : {1, 2, 4, 12}) {
-            ScheduleGraph graph = scheduled(packet_cycles);
-            if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, *table_);
+            auto [graph, table] = code.schedule(packet_cycles);
+            if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, table);
             std::vector<OpGroup> packets = delays_.packets(graph);
             // What waits for its operands the first time waits while packets come from memory.
             const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
@@ -184,58 +94,12 @@ private:
         }
     }
 
+    StraightCode code_of(size_t b) const { return {kernel_, blocks_[b].ops, shared_masks(kernel_, blocks_, b), b == 0}; }
+
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);
         for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
         block.packets = delays_.packets(graph);
-    }
-
-    // With `shared_masks`, those that other blocks have too, it counts the masks that are alive, and is false if it comes to an
-    // end before all is scheduled. `packet_cycles`: how many cycles a packet stands for.
-    bool list_schedule(ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles) {
-        const size_t n = graph.ops.size();
-        table_.emplace(kernel_, 0, packet_cycles);
-        ResourceTable &table = *table_;
-        std::vector<int> missing(n, 0), earliest(n, 0);
-        for (const Edge &e : graph.edges) missing[e.to]++;
-        std::vector<int> ready;
-        for (size_t i = 0; i < n; i++)
-            if (missing[i] == 0) ready.push_back(static_cast<int>(i));
-        size_t done = 0;
-        std::optional<MaskBudget> masks;
-        if (shared_masks != nullptr) masks.emplace(kernel_, graph, *shared_masks);
-        int idle = 0;   // cycles in which nothing was scheduled
-        for (int cycle = 0; done < n;) {
-            const size_t before = done;
-            std::sort(ready.begin(), ready.end(), [&](int a, int b) { return graph.height[a] != graph.height[b] ? graph.height[a] > graph.height[b] : a < b; });
-            bool again = true;
-            while (again) {
-                again = false;
-                for (size_t r = 0; r < ready.size(); r++) {
-                    const int i = ready[r];
-                    if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
-                    if (!is_marker(graph.ops[i])) {
-                        if (!table.fits(graph.ops[i], cycle)) continue;
-                        table.take(graph.ops[i], cycle);
-                    }
-                    graph.cycle[i] = cycle;
-                    if (masks) masks->take(i);
-                    done++;
-                    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(r));
-                    for (int e : graph.out[i]) {
-                        const Edge &edge = graph.edges[e];
-                        earliest[edge.to] = std::max(earliest[edge.to], cycle + (edge.hard ? edge.latency : (edge.latency + packet_cycles - 1) / packet_cycles));
-                        if (--missing[edge.to] == 0) ready.push_back(edge.to);
-                    }
-                    again = true;
-                    break;
-                }
-            }
-            cycle++;
-            idle = done == before ? idle + 1 : 0;
-            if (masks && idle > most_idle) return false;
-        }
-        return true;
     }
 
     // ---- innermost loops
@@ -243,7 +107,9 @@ private:
     void pipeline(size_t b) {
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap_long, [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); });
+        const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
+        const std::optional<ModuloSchedule> schedule =
+            modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap_long, runs_later);
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
@@ -499,7 +365,6 @@ private:
     bool overlapped_ = false;      // does a loop run its iterations side by side?
     std::vector<size_t> turned_;   // blocks that are turned loops
     Delays delays_;
-    std::optional<ResourceTable> table_;   // of the straight block that was scheduled last
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace atalla::codegen {
 
 namespace {
@@ -83,7 +82,7 @@ private:
         // Waits and branches stand for more than their registers say.
         if (op.side || op.orders >= 0) return false;
         // There are as many masks alive at a time as there are registers: what makes or reads one stays.
-        if (op.mask.defined() || (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Mask)) return false;
+        if (op.mask.defined() || kernel_.is_mask(op.dst)) return false;
         constexpr int furthest = 48;
         const auto [first, last] = range(i);
         for (int apart = 1; apart <= furthest; apart++)

@@ -1,4 +1,4 @@
-#include "codegen/rename.h"
+#include "codegen/late_rows.h"
 
 #include <algorithm>
 #include <map>
@@ -54,8 +54,8 @@ std::optional<std::vector<Op>> rename_late_rows(Kernel &kernel, const ScheduleGr
         ops.push_back(graph.ops[i]);
         const auto it = late.find(static_cast<int>(i));
         if (it == late.end()) continue;
-        const Reg target = ops.back().dst, other = kernel.vector(kernel.registers[target.id].name);
-        kernel.registers[other.id].bank = kernel.registers[target.id].bank;   // another one than the weights', which are read beside the move
+        // In the target's bank: another one than the weights', which are read beside the move.
+        const Reg target = ops.back().dst, other = kernel.register_like(target);
         ops.back().dst = other;
         Op move;
         move.opcode = Opcode::mul_vs;

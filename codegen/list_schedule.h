@@ -1,0 +1,38 @@
+// List scheduling of straight-line code.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+#include "codegen/resources.h"
+#include "codegen/schedule_graph.h"
+
+namespace atalla::codegen {
+
+// A graph whose operations all have their cycles, and what the units do in each.
+using Scheduled = std::pair<ScheduleGraph, ResourceTable>;
+
+// A straight block that can be scheduled more than once: what must stay in which order is found out only the first time.
+class StraightCode {
+public:
+    // `shared_masks`: those that other blocks have too. `entry`: it is the first block of the kernel.
+    StraightCode(const Kernel &kernel, std::vector<Op> ops, std::set<Reg> shared_masks, bool entry)
+        : kernel_(kernel), shared_masks_(std::move(shared_masks)), entry_(entry), graph_(graph_of(std::move(ops), false)) {}
+
+    // The operations on the longest way to the end go first. `packet_cycles`: how many cycles a packet stands for.
+    Scheduled schedule(int packet_cycles);
+
+private:
+    ScheduleGraph graph_of(std::vector<Op> ops, bool masks_in_turn) const;
+
+    const Kernel &kernel_;
+    std::set<Reg> shared_masks_;
+    bool entry_;
+    ScheduleGraph graph_;
+    std::optional<ScheduleGraph> masks_in_turn_;   // an order that has few masks alive at any time; made when it is needed
+};
+
+}  // namespace atalla::codegen
