@@ -1,0 +1,73 @@
+// Operations written by hand, for tests of single steps of the code generator.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "codegen/blocks.h"
+#include "codegen/kernel_ir.h"
+#include "isa/machine.h"
+
+namespace atalla::codegen {
+
+struct Fixture {
+    explicit Fixture(const std::string &name = "ax01") : machine(find_machine(name)) { kernel.machine = &machine; }
+
+    Reg vector(const std::string &name, int bank = -1) {
+        const Reg reg = kernel.vector(name);
+        kernel.registers[reg.id].bank = static_cast<int8_t>(bank);
+        return reg;
+    }
+    Reg mask(const std::string &name) { return kernel.new_register(RegisterClass::Mask, name); }
+    // A buffer of so many rows in pad 0, by its index.
+    int allocation(const std::string &name, int64_t rows) {
+        Allocation buffer;
+        buffer.name = name;
+        buffer.rows = rows;
+        buffer.pads = {0};
+        buffer.base_row = 0;
+        for (const Allocation &other : kernel.allocations) buffer.base_row += other.rows;
+        kernel.allocations.push_back(buffer);
+        return static_cast<int>(kernel.allocations.size()) - 1;
+    }
+
+    static Op op(Opcode opcode, Reg dst, std::initializer_list<Reg> sources) {
+        Op made;
+        made.opcode = opcode;
+        made.dst = dst;
+        size_t i = 0;
+        for (Reg source : sources) made.src[i++] = source;
+        return made;
+    }
+    // In the lanes of a mask; the others keep what dst holds.
+    static Op masked(Opcode opcode, Reg dst, std::initializer_list<Reg> sources, Reg mask) {
+        Op made = op(opcode, dst, sources);
+        made.mask = mask;
+        made.keeps_dst = true;
+        return made;
+    }
+    Op load(Reg dst, int buffer, int64_t row) { return access(Opcode::vreg_ld, dst, buffer, row); }
+    Op store(Reg value, int buffer, int64_t row) {
+        Op made = access(Opcode::vreg_st, {}, buffer, row);
+        made.src[2] = value;
+        return made;
+    }
+
+    Machine machine;
+    Kernel kernel;
+
+private:
+    Op access(Opcode opcode, Reg dst, int buffer, int64_t row) {
+        Op made;
+        made.opcode = opcode;
+        made.dst = dst;
+        made.src[0] = kernel.constant(static_cast<int32_t>(kernel.allocations[buffer].base_row * machine.pad.row_bytes));
+        made.src[1] = kernel.constant(static_cast<int32_t>(row));
+        made.pad = 0;
+        made.access = PadAccess{buffer, {row, {}}, {}, false};
+        return made;
+    }
+};
+
+}  // namespace atalla::codegen

@@ -1,0 +1,91 @@
+// Rows that are read early and late in an iteration: loaded again, unless something changes them.
+#include <gtest/gtest.h>
+
+#include "codegen/dependence.h"
+#include "codegen/passes.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+struct Reload : Fixture, testing::Test {
+    // A loop that reads a row at once, and again behind a chain of so many products. `between`: what runs before the second read.
+    void body(int chain, const std::vector<Op> &between = {}) {
+        Loop loop;
+        loop.extent = 16;
+        Reg value = vector("value");
+        loop.body.push_back(load(x, in, 0));
+        loop.body.push_back(op(Opcode::mul_vv, value, {x, x}));
+        for (int i = 0; i < chain; i++) {
+            const Reg next = vector("value");
+            loop.body.push_back(op(Opcode::mul_vv, next, {value, value}));
+            value = next;
+        }
+        for (const Op &op : between) loop.body.push_back(op);
+        loop.body.push_back(op(Opcode::add_vv, vector("result"), {value, x}));
+        kernel.body.push_back(std::move(loop));
+    }
+    // The registers that the row is loaded to.
+    std::vector<Reg> loaded() const {
+        std::vector<Reg> to;
+        for (const Node &node : kernel.body.back().loop->body)
+            if (node.op->opcode == Opcode::vreg_ld) to.push_back(node.op->dst);
+        return to;
+    }
+    Reg late_read() const { return kernel.body.back().loop->body.back().op->src[1]; }
+
+    Reg x = vector("x");
+    int in = allocation("in", 4);
+};
+
+TEST_F(Reload, LoadsAgainForAReaderFarBehind) {
+    body(8);
+    reload(kernel);
+    ASSERT_EQ(loaded().size(), 2u);
+    EXPECT_NE(loaded()[0], loaded()[1]);
+    EXPECT_NE(late_read(), x);
+}
+
+TEST_F(Reload, KeepsWhatIsReadSoon) {
+    body(0);
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 1u);
+    EXPECT_EQ(late_read(), x);
+}
+
+TEST_F(Reload, KeepsARowThatIsOverwritten) {
+    body(8, {store(vector("new"), in, 0)});
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 1u);
+    EXPECT_EQ(late_read(), x);
+}
+
+TEST_F(Reload, LeavesLoopsOfTheArrayAlone) {
+    body(8, {op(Opcode::lw_vi, {}, {vector("w")})});
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 1u);
+}
+
+TEST_F(Reload, ReplacesACopyByALoad) {
+    const Reg copy = vector("copy");
+    body(8, {op(Opcode::sub_vv, copy, {x, zero_vector})});
+    reload(kernel);
+    bool copied = false, loads_copy = false;
+    for (const Node &node : kernel.body.back().loop->body) {
+        copied |= node.op->opcode == Opcode::sub_vv;
+        loads_copy |= node.op->opcode == Opcode::vreg_ld && node.op->dst == copy;
+    }
+    EXPECT_FALSE(copied);
+    EXPECT_TRUE(loads_copy);
+}
+
+TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {
+    Fixture functional("fsim");
+    kernel.machine = &functional.machine;
+    body(8);
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 1u);
+}
+
+}  // namespace
+}  // namespace atalla::codegen

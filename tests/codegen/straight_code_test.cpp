@@ -1,0 +1,173 @@
+// Straight code: what must stay in order does, however densely it is packed, and what each way of packing is for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/code_cost.h"
+#include "codegen/dependence.h"
+#include "codegen/late_rows.h"
+#include "codegen/list_schedule.h"
+#include "codegen/tighten.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+struct StraightCodeTest : Fixture, testing::Test {
+    // Rows are loaded, added up in pairs and stored: chains that are independent of each other.
+    std::vector<Op> chains(int count) {
+        const int in = allocation("in", 2 * count), out = allocation("out", count);
+        std::vector<Op> ops;
+        for (int i = 0; i < count; i++) {
+            const Reg a = vector("a"), b = vector("b"), sum = vector("sum"), product = vector("product");
+            ops.push_back(load(a, in, 2 * i));
+            ops.push_back(load(b, in, 2 * i + 1));
+            ops.push_back(op(Opcode::add_vv, sum, {a, b}));
+            ops.push_back(op(Opcode::mul_vv, product, {sum, sum}));
+            ops.push_back(store(product, out, i));
+        }
+        return ops;
+    }
+    static int packets(const ScheduleGraph &graph) { return static_cast<int>(gather(graph).size()); }
+};
+
+// Every dependence holds: in cycles where the hardware does not wait, and at least in the order of packets elsewhere.
+void expect_in_order(const ScheduleGraph &graph, int packet_cycles) {
+    for (const Edge &edge : graph.edges) {
+        const int apart = edge.hard ? edge.latency : (edge.latency + packet_cycles - 1) / packet_cycles;
+        EXPECT_GE(graph.cycle[edge.to], graph.cycle[edge.from] + apart) << edge.from << " to " << edge.to;
+    }
+}
+
+TEST_F(StraightCodeTest, KeepsDependencesAndSlotsAtEveryDensity) {
+    StraightCode code(kernel, chains(20), {}, false);
+    int sparse = 0;
+    for (const int packet_cycles : {1, 2, 4, 12}) {
+        const auto [graph, table] = code.schedule(packet_cycles);
+        expect_in_order(graph, packet_cycles);
+        for (const OpGroup &packet : gather(graph)) EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
+        if (packet_cycles == 1) sparse = packets(graph);
+        EXPECT_LE(packets(graph), sparse) << packet_cycles << " cycles a packet";
+    }
+}
+
+TEST_F(StraightCodeTest, DenserCodeHasFewerPacketsWhereChainsAreLong) {
+    // One chain: a packet an operation and nothing to fill the waits with; with dear packets loads join them.
+    StraightCode code(kernel, chains(4), {}, false);
+    EXPECT_LT(packets(code.schedule(12).first), packets(code.schedule(1).first));
+}
+
+TEST_F(StraightCodeTest, CostsWhatItsWaitsAndItsPaceTake) {
+    const Reg a = vector("a"), b = vector("b"), c = vector("c");
+    StraightCode code(kernel, {op(Opcode::add_vv, b, {a, a}), op(Opcode::mul_vv, c, {b, b})}, {}, false);
+    const ScheduleGraph graph = code.schedule(1).first;
+    // The second waits for the first, and then takes a cycle.
+    const int64_t waits = result_latency(machine, Opcode::add_vv);
+    EXPECT_EQ(issue_cycles(machine, graph), waits + 1);
+    // Slower packets hide that wait.
+    EXPECT_EQ(issue_cycles(machine, graph, 2 * waits), 4 * waits);
+}
+
+TEST_F(StraightCodeTest, CostsWhatItsLaneUnitTakes) {
+    const Reg a = vector("a");
+    std::vector<Op> ops;
+    constexpr int64_t count = 10;
+    for (int64_t i = 0; i < count; i++) ops.push_back(op(Opcode::add_vv, vector("b"), {a, a}));
+    const ScheduleGraph graph = StraightCode(kernel, ops, {}, false).schedule(1).first;
+    EXPECT_EQ(issue_cycles(machine, graph), (count - 1) * machine.vec.ii + 1);
+}
+
+TEST_F(StraightCodeTest, FetchingCostsNothingWithoutACache) {
+    EXPECT_GT(fetch_cycles(machine), 1);
+    EXPECT_EQ(fetch_cycles(find_machine("fsim")), 0);
+}
+
+TEST_F(StraightCodeTest, BlocksRunAsOftenAsTheLoopsAroundThem) {
+    Blocks blocks(5);
+    const auto loop = [&](size_t b, int target, int32_t extent) {
+        blocks[b].end.kind = Terminator::Loop;
+        blocks[b].end.target = target;
+        blocks[b].end.limit = kernel.constant(extent - 1);
+    };
+    loop(2, 2, 7);
+    loop(3, 1, 5);
+    Block side;
+    side.from_block = 2;
+    blocks.push_back(side);
+    EXPECT_EQ(executions(kernel, blocks, 0), 1);
+    EXPECT_EQ(executions(kernel, blocks, 1), 5);
+    EXPECT_EQ(executions(kernel, blocks, 2), 35);
+    EXPECT_EQ(executions(kernel, blocks, 4), 1);
+    EXPECT_EQ(executions(kernel, blocks, 5), 35) << "code out of line: as often as what branches to it, at most";
+}
+
+TEST_F(StraightCodeTest, TightenedHasFewerPacketsAndTheSameOperations) {
+    auto [graph, table] = StraightCode(kernel, chains(12), {}, false).schedule(1);
+    const int before = packets(graph);
+    const std::vector<int> cycles = graph.cycle;
+    tighten(kernel, graph, table);
+    EXPECT_LT(packets(graph), before);
+    EXPECT_NE(graph.cycle, cycles);
+    expect_in_order(graph, 1);
+    size_t operations = 0;
+    for (const OpGroup &packet : gather(graph)) {
+        operations += packet.size();
+        EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
+    }
+    EXPECT_EQ(operations, graph.ops.size());
+    EXPECT_LE(*std::max_element(graph.cycle.begin(), graph.cycle.end()), *std::max_element(cycles.begin(), cycles.end())) << "it ends no later";
+}
+
+TEST_F(StraightCodeTest, TightenLeavesArrayAndLanesWhereTheyAre) {
+    auto [graph, table] = StraightCode(kernel, chains(12), {}, false).schedule(1);
+    const std::vector<int> cycles = graph.cycle;
+    tighten(kernel, graph, table);
+    for (size_t i = 0; i < graph.ops.size(); i++) {
+        if (is_lane_operation(graph.ops[i].opcode)) EXPECT_EQ(graph.cycle[i], cycles[i]) << "operation " << i;
+    }
+}
+
+// Rows go through the array into registers of which one is still read by a long chain.
+struct LateRows : StraightCodeTest {
+    std::vector<Op> rows(bool busy) {
+        const Reg weights = vector("w", 1), data = vector("x"), target = vector("sum", 2);
+        std::vector<Op> ops;
+        if (busy) {
+            // Each of these waits for the one before, and the last for the old value of the target.
+            Reg chain = vector("chain");
+            for (int i = 0; i < 8; i++) {
+                const Reg next = vector("chain");
+                ops.push_back(op(Opcode::add_vv, next, {chain, chain}));
+                chain = next;
+            }
+            ops.push_back(op(Opcode::add_vv, vector("use"), {chain, target}));
+        }
+        ops.push_back(op(Opcode::lw_vi, {}, {weights}));
+        for (int i = 0; i < 6; i++) ops.push_back(op(Opcode::gemm_vv, i == 0 ? target : vector("sum"), {data, zero_vector}));
+        return ops;
+    }
+    ScheduleGraph scheduled(std::vector<Op> ops) { return StraightCode(kernel, std::move(ops), {}, false).schedule(1).first; }
+};
+
+TEST_F(LateRows, KeepTheirRegisterWhereItIsFree) { EXPECT_FALSE(rename_late_rows(kernel, scheduled(rows(false)))); }
+
+TEST_F(LateRows, GetAnotherRegisterAndAMoveWhereItIsInUse) {
+    const std::vector<Op> before = rows(true);
+    const auto renamed = rename_late_rows(kernel, scheduled(before));
+    ASSERT_TRUE(renamed);
+    ASSERT_EQ(renamed->size(), before.size() + 1);
+    const auto row = std::find_if(renamed->begin(), renamed->end(), [](const Op &op) { return op.opcode == Opcode::gemm_vv; });
+    const auto first = std::find_if(before.begin(), before.end(), [](const Op &op) { return op.opcode == Opcode::gemm_vv; });
+    const Op &move = *(row + 1);
+    EXPECT_NE(row->dst, first->dst);
+    EXPECT_EQ(kernel.registers[row->dst.id].bank, kernel.registers[first->dst.id].bank);
+    EXPECT_EQ(move.opcode, Opcode::mul_vs);
+    EXPECT_EQ(move.dst, first->dst);
+    EXPECT_EQ(move.src[0], row->dst);
+    EXPECT_EQ(kernel.registers[move.src[1].id].constant, 0x3F800000) << "times 1";
+}
+
+}  // namespace
+}  // namespace atalla::codegen
