@@ -16,6 +16,8 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     constexpr int most_idle = 256;
     const size_t n = graph.ops.size();
     ResourceTable table(kernel, 0, packet_cycles);
+    std::vector<Claim> claims;
+    for (const Op &op : graph.ops) claims.push_back(table.claim(op));
     std::vector<int> missing(n, 0), earliest(n, 0);
     for (const Edge &e : graph.edges) missing[e.to]++;
     std::vector<int> ready;
@@ -35,8 +37,8 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
                 const int i = ready[r];
                 if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
                 if (!is_marker(graph.ops[i])) {
-                    if (!table.fits(graph.ops[i], cycle)) continue;
-                    table.take(graph.ops[i], cycle);
+                    if (!table.fits(claims[i], cycle)) continue;
+                    table.take(claims[i], cycle);
                 }
                 graph.cycle[i] = cycle;
                 if (masks) masks->take(i);

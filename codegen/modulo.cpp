@@ -294,19 +294,20 @@ private:
         }
         last = std::min(last, first + interval - 1);
         const bool marker = is_marker(graph.ops[i]);
+        const Claim claim = table.claim(graph.ops[i]);
         const auto earliest = [&](int cycle) {
-            while (cycle <= last && !marker && !table.fits(graph.ops[i], cycle)) cycle++;
+            while (cycle <= last && !marker && !table.fits(claim, cycle)) cycle++;
             return cycle;
         };
         int cycle = earliest(std::max(first, wanted_[i]));
         if (cycle > last) {
             // As close to that as can be.
             cycle = wanted_[i] > 0 ? last : first;
-            while (wanted_[i] > 0 && cycle > first && !table.fits(graph.ops[i], cycle)) cycle--;
+            while (wanted_[i] > 0 && cycle > first && !table.fits(claim, cycle)) cycle--;
             cycle = earliest(cycle);
         }
         if (cycle > last) return false;
-        if (!marker) table.take(graph.ops[i], cycle);
+        if (!marker) table.take(claim, cycle);
         graph.cycle[i] = cycle;
         return true;
     }
@@ -434,10 +435,11 @@ private:
             }
             const int now = graph.cycle[i];
             if (last <= now) continue;
-            table.release(op, now);
+            const Claim claim = table.claim(op);
+            table.release(claim, now);
             int cycle = last;
-            while (cycle > now && !table.fits(op, cycle)) cycle--;
-            table.take(op, cycle);
+            while (cycle > now && !table.fits(claim, cycle)) cycle--;
+            table.take(claim, cycle);
             graph.cycle[i] = cycle;
         }
     }

@@ -41,16 +41,10 @@ ResourceTable::Row &ResourceTable::at(int cycle) {
     return rows_[index];
 }
 
-// The bank of a vector result, if it has been chosen.
-int ResourceTable::written_bank(const Op &op) const {
-    if (!machine_.timed() || !op.dst.defined() || op.dst.id <= all_lanes.id || kernel_.cls(op.dst) != RegisterClass::Vector) return -1;
-    return kernel_.registers[op.dst.id].bank;
-}
-
-int ResourceTable::busy_cycles(const Op &op) const {
+int ResourceTable::busy_cycles(Opcode opcode) const {
     if (!machine_.timed()) return 1;
-    switch (info(op.opcode).unit) {
-    case Unit::Ex2: return packets(result_latency(machine_, op.opcode) - 1);
+    switch (info(opcode).unit) {
+    case Unit::Ex2: return packets(result_latency(machine_, opcode) - 1);
     case Unit::Ex3: return packets(machine_.ex3.ii);
     case Unit::Ex4: return packets(machine_.ex4.ii);
     case Unit::Ex5: return packets(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
@@ -60,50 +54,71 @@ int ResourceTable::busy_cycles(const Op &op) const {
     }
 }
 
-bool ResourceTable::fits(const Op &op, int cycle) const {
-    const int unit = unit_index(info(op.opcode).unit), busy = busy_cycles(op);
+Claim ResourceTable::claim(const Op &op) const {
+    Claim claim;
+    claim.unit = info(op.opcode).unit;
+    claim.opcode = op.opcode;
+    claim.pad = op.pad;
+    claim.busy = busy_cycles(op.opcode);
+    claim.latency = packets(result_latency(machine_, op.opcode));
+    const Ports ports = ports_of(kernel_, op);
+    claim.scalar = ports.scalar;
+    claim.vector = ports.vector;
+    claim.mask = ports.mask;
+    if (!machine_.timed()) return claim;
+    if (op.dst.defined() && op.dst.id > all_lanes.id && kernel_.cls(op.dst) == RegisterClass::Vector) claim.written_bank = kernel_.registers[op.dst.id].bank;
+    for (Reg r : op.src) {
+        if (!r.defined() || r.id <= all_lanes.id || kernel_.registers[r.id].bank < 0) continue;
+        const auto bit = static_cast<uint8_t>(1 << kernel_.registers[r.id].bank);
+        if (kernel_.cls(r) == RegisterClass::Scalar) claim.scalar_banks |= bit;
+        if (kernel_.cls(r) == RegisterClass::Vector) claim.vector_banks |= bit;
+    }
+    return claim;
+}
+
+bool ResourceTable::fits(const Claim &claim, int cycle) const {
+    const int unit = unit_index(claim.unit), busy = claim.busy;
     if (interval_ > 0 && busy > interval_) return false;
     if (interval_ > 0 && interval_ % busy == 0 && phase_[unit] >= 0 && cycle % busy != phase_[unit]) return false;
     for (int c = cycle + 1; c < cycle + busy; c++)
         if (const Row *later = row(c); later != nullptr && (later->issued[unit] || later->busy[unit])) return false;
-    if (const int bank = written_bank(op); bank >= 0)
-        if (const Row *back = row(cycle + packets(result_latency(machine_, op.opcode))); back != nullptr && back->vector_writes[bank] >= machine_.wb.writes_per_bank)
+    if (claim.written_bank >= 0)
+        if (const Row *back = row(cycle + claim.latency); back != nullptr && back->vector_writes[claim.written_bank] >= machine_.wb.writes_per_bank)
             return false;
     const Row *now = row(cycle);
     if (now == nullptr) return true;
     if (now->closed) return false;
-    const Ports ports = ports_of(kernel_, op);
     const auto &issue = machine_.issue;
-    const bool keeps = now->kept_for != Unit::None && now->kept_for != info(op.opcode).unit;
+    const bool keeps = now->kept_for != Unit::None && now->kept_for != claim.unit;
     constexpr int kept_vector_reads = 2;
-    if (now->slots + 1 + keeps > issue.slots || now->scalar_reads + ports.scalar > issue.scalar_reads ||
-        now->vector_reads + ports.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
-        now->mask_reads + ports.mask + keeps > issue.mask_reads)
+    if (now->slots + 1 + keeps > issue.slots || now->scalar_reads + claim.scalar > issue.scalar_reads ||
+        now->vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
+        now->mask_reads + claim.mask + keeps > issue.mask_reads)
         return false;
-    switch (info(op.opcode).unit) {
+    switch (claim.unit) {
     case Unit::Array:
-        if (now->array + 1 > issue.array_ops || (op.opcode == Opcode::gemm_vv && !credits(cycle))) return false;
+        if (now->array + 1 > issue.array_ops || (claim.opcode == Opcode::gemm_vv && !credits(cycle))) return false;
         break;
     case Unit::MoveToScalar:
         if (now->to_scalar + 1 > issue.mts_ops) return false;
         break;
     case Unit::Vlsu: {
-        if (now->vlsu[op.pad]) return false;
+        if (now->vlsu[claim.pad]) return false;
         if (!machine_.timed()) break;
         // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
         // there can be overtaken. Where packets take longer the queue may grow a little while the code is in the cache.
-        const auto &started = op.opcode == Opcode::vreg_ld ? &Row::read_started : &Row::write_started;
-        const auto period = static_cast<int>(op.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
+        const auto &started = claim.opcode == Opcode::vreg_ld ? &Row::read_started : &Row::write_started;
+        const auto period = static_cast<int>(claim.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
         const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
         for (int c = cycle - ii + 1; c < cycle + ii; c++) {
             if (c < 0 && interval_ == 0) continue;
             const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
-            if (near != nullptr && (near->*started)[op.pad]) return false;
+            if (near != nullptr && (near->*started)[claim.pad]) return false;
         }
         break;
     }
     case Unit::Sdma:
-        if (now->sdma[op.pad]) return false;
+        if (now->sdma[claim.pad]) return false;
         break;
     case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce:
         if (now->lanes + 1 > issue.lane_ops || now->issued[unit] || now->busy[unit]) return false;
@@ -112,15 +127,7 @@ bool ResourceTable::fits(const Op &op, int cycle) const {
     default:
         if (now->issued[unit] || now->busy[unit]) return false;
     }
-    if (machine_.timed())
-        for (Reg r : op.src) {
-            if (!r.defined() || r.id <= all_lanes.id) continue;
-            const RegInfo &reg = kernel_.registers[r.id];
-            if (reg.bank < 0) continue;
-            if (reg.cls == RegisterClass::Scalar && now->scalar_banks[reg.bank] > 0) return false;
-            if (reg.cls == RegisterClass::Vector && now->vector_banks[reg.bank] > 0) return false;
-        }
-    return true;
+    return (now->scalar_banks & claim.scalar_banks) == 0 && (now->vector_banks & claim.vector_banks) == 0;
 }
 
 // Has the array a credit for one more row in this cycle? Each row holds one for the array's latency. Where the array itself sets the
@@ -142,51 +149,44 @@ bool ResourceTable::credits(int cycle) const {
     }
 }
 
-void ResourceTable::change(const Op &op, int cycle, int sign) {
-    const Unit kind = info(op.opcode).unit;
-    const int unit = unit_index(kind), busy = busy_cycles(op);
+void ResourceTable::change(const Claim &claim, int cycle, int sign) {
+    const Unit kind = claim.unit;
+    const int unit = unit_index(kind);
     const bool on = sign > 0;
-    const Ports ports = ports_of(kernel_, op);
-    at(cycle + std::max(busy, packets(result_latency(machine_, op.opcode))));   // grow first: references stay valid
-    if (const int bank = written_bank(op); bank >= 0) {
-        uint8_t &writes = at(cycle + packets(result_latency(machine_, op.opcode))).vector_writes[bank];
+    at(cycle + std::max(claim.busy, claim.latency));   // grow first: references stay valid
+    if (claim.written_bank >= 0) {
+        uint8_t &writes = at(cycle + claim.latency).vector_writes[claim.written_bank];
         writes = static_cast<uint8_t>(writes + sign);
     }
     Row &now = at(cycle);
-    now.gemm = op.opcode == Opcode::gemm_vv ? on : now.gemm;
+    now.gemm = claim.opcode == Opcode::gemm_vv ? on : now.gemm;
     now.slots += sign;
     if (now.kept_for == kind && on) now.kept_for = Unit::None;
-    now.scalar_reads += sign * ports.scalar;
-    now.vector_reads += sign * ports.vector;
-    now.mask_reads += sign * ports.mask;
+    now.scalar_reads += sign * claim.scalar;
+    now.vector_reads += sign * claim.vector;
+    now.mask_reads += sign * claim.mask;
     now.array += sign * (kind == Unit::Array);
     now.to_scalar += sign * (kind == Unit::MoveToScalar);
-    now.lanes += sign * is_lane_operation(op.opcode);
+    now.lanes += sign * is_lane_operation(claim.opcode);
     if (kind == Unit::Vlsu) {
-        now.vlsu[op.pad] = on;
-        (op.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[op.pad] = on;
+        now.vlsu[claim.pad] = on;
+        (claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[claim.pad] = on;
     } else if (kind == Unit::Sdma) {
-        now.sdma[op.pad] = on;
+        now.sdma[claim.pad] = on;
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
         now.issued[unit] = on;
-        for (int c = cycle + 1; c < cycle + busy; c++) at(c).busy[unit] = on;
+        for (int c = cycle + 1; c < cycle + claim.busy; c++) at(c).busy[unit] = on;
     }
-    for (Reg r : op.src) {
-        if (!r.defined() || r.id <= all_lanes.id) continue;
-        const RegInfo &reg = kernel_.registers[r.id];
-        if (reg.bank < 0) continue;
-        if (reg.cls == RegisterClass::Scalar) now.scalar_banks[reg.bank] = static_cast<uint8_t>(now.scalar_banks[reg.bank] + sign);
-        if (reg.cls == RegisterClass::Vector) now.vector_banks[reg.bank] = static_cast<uint8_t>(now.vector_banks[reg.bank] + sign);
-    }
+    // No other operation of the packet reads these banks.
+    const auto mark = [&](uint8_t &banks, uint8_t read) { banks = static_cast<uint8_t>(on ? banks | read : banks & ~read); };
+    mark(now.scalar_banks, claim.scalar_banks);
+    mark(now.vector_banks, claim.vector_banks);
 }
 
-void ResourceTable::take(const Op &op, int cycle) {
-    const int unit = unit_index(info(op.opcode).unit), busy = busy_cycles(op);
-    if (interval_ > 0 && interval_ % busy == 0 && busy > 1) phase_[unit] = cycle % busy;
-    change(op, cycle, 1);
+void ResourceTable::take(const Claim &claim, int cycle) {
+    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1) phase_[unit_index(claim.unit)] = cycle % claim.busy;
+    change(claim, cycle, 1);
 }
-
-void ResourceTable::release(const Op &op, int cycle) { change(op, cycle, -1); }
 
 void ResourceTable::reserve_loop_end() {
     if (interval_ < 2) return;
@@ -194,11 +194,7 @@ void ResourceTable::reserve_loop_end() {
     rows_[interval_ - 2].issued[unit_index(Unit::Ex1)] = true;
 }
 
-int ResourceTable::interval_of(Unit unit) const {
-    Op op;
-    op.opcode = unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv;
-    return busy_cycles(op);
-}
+int ResourceTable::interval_of(Unit unit) const { return busy_cycles(unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv); }
 
 void ResourceTable::reserve_unit(Unit unit, int phase) {
     paced_ = true;

@@ -8,6 +8,18 @@
 
 namespace atalla::codegen {
 
+// What an operation takes of a packet and of the units, whichever cycle it is in.
+struct Claim {
+    Unit unit = Unit::None;
+    Opcode opcode = Opcode::nop_s;
+    int pad = -1;
+    int busy = 1, latency = 1;               // packets: of its unit, and until its result is written back
+    int scalar = 0, vector = 0, mask = 0;    // read ports
+    int written_bank = -1;                   // of a vector result, where that is known
+    // Of sources that have one: bit b stands for bank b.
+    uint8_t scalar_banks = 0, vector_banks = 0;
+};
+
 // Reservations by cycle; with an initiation interval, cycle c and c + interval are the same.
 class ResourceTable {
 public:
@@ -17,9 +29,13 @@ public:
         if (interval > 0) rows_.resize(interval);
         phase_.fill(-1);
     }
-    bool fits(const Op &op, int cycle) const;
-    void take(const Op &op, int cycle);
-    void release(const Op &op, int cycle);
+    Claim claim(const Op &op) const;
+    bool fits(const Claim &claim, int cycle) const;
+    void take(const Claim &claim, int cycle);
+    void release(const Claim &claim, int cycle) { change(claim, cycle, -1); }
+    bool fits(const Op &op, int cycle) const { return fits(claim(op), cycle); }
+    void take(const Op &op, int cycle) { take(claim(op), cycle); }
+    void release(const Op &op, int cycle) { release(claim(op), cycle); }
     // Keeps the end of a loop free for its branch: nothing in the last cycle, no operation of the branch's unit before it.
     void reserve_loop_end();
     // Keeps room for an operation of a unit that the loop keeps busy all the time, in every cycle of its phase.
@@ -37,15 +53,14 @@ private:
         bool gemm = false;
         bool closed = false;
         Unit kept_for = Unit::None;         // room for one operation of this unit is kept
-        std::array<uint8_t, 4> scalar_banks{}, vector_banks{};
+        uint8_t scalar_banks = 0, vector_banks = 0;            // that are read: bit b stands for bank b
         std::array<bool, 4> read_started{}, write_started{};   // by pad
         std::array<uint8_t, 4> vector_writes{};                // by bank: results that are written back
     };
     const Row *row(int cycle) const;
     Row &at(int cycle);
-    void change(const Op &op, int cycle, int sign);
-    int busy_cycles(const Op &op) const;
-    int written_bank(const Op &op) const;
+    void change(const Claim &claim, int cycle, int sign);
+    int busy_cycles(Opcode opcode) const;
     bool credits(int cycle) const;
 
     const Kernel &kernel_;
