@@ -1,5 +1,7 @@
 #include "generators/gemm_workload.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -58,7 +60,7 @@ public:
         if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
         if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
         for (const GemmOperand &operand : shape_.operands) tensors.push_back({operand.name, shape_.operand_extents(operand)});
-        return tensors;
+        return in_operator_order(std::move(tensors));
     }
     std::vector<TensorSpec> outputs() const override {
         if (!names_.result) return {{"C", shape_.c_extents()}};
@@ -73,12 +75,11 @@ public:
     Point naive_point(const Machine &machine) const override { return gemm_naive_point(computed_, machine); }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         KernelDefinition kernel = gemm(computed_, machine, point);
-        if (exchanged_) {
-            std::swap(kernel.arguments[0], kernel.arguments[1]);
-            // The same bytes under the names and extents of the workload.
-            kernel.inputs = inputs();
-            kernel.outputs = outputs();
-        }
+        if (exchanged_) std::swap(kernel.arguments[0], kernel.arguments[1]);
+        kernel.arguments = in_operator_order(std::move(kernel.arguments));
+        // The same bytes under the names and extents of the workload.
+        kernel.inputs = inputs();
+        kernel.outputs = outputs();
         return kernel;
     }
     std::string words(const Machine &machine, const Point &point) const override {
@@ -104,13 +105,24 @@ public:
     }
     double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
 
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, inputs)}; }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, in_product_order(inputs))}; }
     double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }
     std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const override {
-        return {gemm_host(shape_, machine, inputs)};
+        return {gemm_host(shape_, machine, in_product_order(inputs))};
     }
 
 private:
+    // A, B, bias or addend, operands; or, as the operator has them, bias or addend, A, B, operands.
+    template <class T>
+    std::vector<T> in_operator_order(std::vector<T> list) const {
+        if (names_.added_first) std::rotate(list.begin(), list.begin() + 2, list.begin() + 3);
+        return list;
+    }
+    std::vector<TensorData> in_product_order(std::vector<TensorData> list) const {
+        if (names_.added_first) std::rotate(list.begin(), list.begin() + 1, list.begin() + 3);
+        return list;
+    }
+
     GemmShape shape_;
     GemmNames names_;
     bool exchanged_ = false;   // A and B

@@ -71,7 +71,7 @@ GemmShape ranked(const WorkloadRequest &request, size_t rank) {
     shape.n = b[rank - 1];
     const Shape a_leads(a.begin(), a.end() - 2), b_leads(b.begin(), b.end() - 2);
     Shape leads;
-    if (request.attributes.contains("alpha")) {
+    if (adds_first(request)) {
         shape.alpha = request.number("alpha");
         shape.beta = request.number("beta");
         // PyTorch does not read what beta = 0 ignores.
@@ -138,10 +138,12 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
     const bool adds = shape.bias || shape.addend;
     if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
     demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
-    return matmul_workload(request, shape, result);
+    return matmul_workload(request, shape, result, adds_first(request));
 }
 
 }  // namespace
+
+bool adds_first(const WorkloadRequest &request) { return request.attributes.contains("alpha"); }
 
 GemmShape matmul_shape(const WorkloadRequest &request) {
     if (request.op == "linear") return linear(request);
@@ -163,7 +165,7 @@ Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
     return result;
 }
 
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result) {
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result, bool added_first) {
     for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
         demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
@@ -173,7 +175,7 @@ std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmSh
         if (!sizes.empty()) sizes += ',';
         sizes += shape_text(tensor.shape);
     }
-    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result)});
+    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result), added_first});
 }
 
 std::vector<OperatorDeclaration> matmul_operators() {
@@ -184,12 +186,12 @@ std::vector<OperatorDeclaration> matmul_operators() {
     std::vector<OperatorDeclaration> rows(6);
     rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "512x512,512x512", {"out_dtype"},
                workload_of};
-    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512x64,64x512,512", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
-               {left, b, added}, factors, "512x512,512x512,512", {}, workload_of};
+    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512,512x64,64x512", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
+               {added, left, b}, factors, "512,512x512,512x512", {}, workload_of};
     rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
                workload_of};
-    rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x64,12x64x128,12x128x128",
-               card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {left, b, added}, factors, "12x128x64,12x64x128,12x128x128", {},
+    rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x128,12x128x64,12x64x128",
+               card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {added, left, b}, factors, "12x128x128,12x128x64,12x64x128", {},
                workload_of};
     rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", ""),
                {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, workload_of};

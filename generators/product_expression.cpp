@@ -107,7 +107,7 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Part
         shape.operands.push_back({name, elements == whole});
     }
     shape.staged = stages_epilogue(shape);
-    return matmul_workload(request, std::move(shape), std::move(result));
+    return matmul_workload(request, std::move(shape), std::move(result), adds_first(product));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "generators/evaluate.h"
 #include "generators/registry.h"
 #include "schedules/random.h"
+#include "simulator/numerics.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/error_of.h"
 
@@ -52,9 +53,9 @@ TEST_F(Matmul, RandomShapesAndSchedules) {
         const int64_t m = size(largest), n = size(largest), k = size(largest), b = few(), c = few();
         const auto seed = static_cast<uint64_t>(i);
         check("mm", {{"shape", fmt::format("{}x{},{}x{}", m, k, k, n)}}, seed);
-        check("addmm", {{"shape", fmt::format("{}x{},{}x{},{}", m, k, k, n, often() ? fmt::format("{}", n) : fmt::format("{}x{}", m, n))}, {"beta", "0.5"}, {"alpha", "2"}}, seed);
+        check("addmm", {{"shape", fmt::format("{},{}x{},{}x{}", often() ? fmt::format("{}", n) : fmt::format("{}x{}", m, n), m, k, k, n)}, {"beta", "0.5"}, {"alpha", "2"}}, seed);
         check("bmm", {{"shape", fmt::format("{}x{}x{},{}x{}x{}", b, m, k, b, k, n)}}, seed);
-        check("baddbmm", {{"shape", fmt::format("{}x{}x{},{}x{}x{},{}x{}", b, m, k, b, k, n, m, n)}}, seed);
+        check("baddbmm", {{"shape", fmt::format("{}x{},{}x{}x{},{}x{}x{}", m, n, b, m, k, b, k, n)}}, seed);
         check("linear", {{"shape", fmt::format("{}x{}x{},{}x{}{}", b, m, k, n, k, often() ? fmt::format(",{}", n) : "")}}, seed);
         check("matmul", {{"shape", fmt::format("{}x1x{}x{},{}x{}x{}", b, m, k, c, k, n)}}, seed);
         check("matmul", {{"shape", fmt::format("{}{},{}x{}x{}", often() ? fmt::format("{}x", m) : "", k, c, k, n)}}, seed);
@@ -74,17 +75,26 @@ TEST(MatmulOperators, RefuseWhatDoesNotFit) {
     EXPECT_EQ(refusal("linear", "3x4,6x4,5"), "linear: the bias must have 6 elements, not the shape 5");
     EXPECT_THAT(refusal("matmul", "2x3x4,3x4x5"), testing::HasSubstr("do not broadcast"));
     EXPECT_EQ(refusal("matmul", "3x4,5"), "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
-    EXPECT_EQ(refusal("addmm", "2x0,0x5,5"), "addmm: the product has no terms, so the result is what is added to it: expand that instead");
-    EXPECT_EQ(refusal("addmm", "3x4,4x5,3x1"), "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
+    EXPECT_EQ(refusal("addmm", "5,2x0,0x5"), "addmm: the product has no terms, so the result is what is added to it: expand that instead");
+    EXPECT_EQ(refusal("addmm", "3x1,3x4,4x5"), "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
 }
 
-// A call of a graph: the inputs of the kernel are its tensors in another order.
+// Square operands fit in any order: the one of PyTorch counts.
+TEST(MatmulOperators, AddTheirFirstTensorAsPyTorchDoes) {
+    for (const std::string op : {"addmm", "relu(addmm(input, a, b))"}) {
+        const std::unique_ptr<Workload> workload = find_operator(op).workload({{"shape", "2x2,2x2,2x2"}});
+        const TensorData input(4, bf16_truncate(100.0f)), a = {bf16_truncate(1), bf16_truncate(2), bf16_truncate(3), bf16_truncate(4)}, b = {bf16_truncate(5), bf16_truncate(6), bf16_truncate(7), bf16_truncate(8)};
+        EXPECT_EQ(workload->reference({input, a, b})[0].values, (std::vector<double>{119, 122, 143, 150})) << op;
+    }
+}
+
+// A call of a graph, whose tensors stand in the schema's order.
 TEST(MatmulOperators, TakeCalls) {
     AtenCall call{"aten::addmm.default", {{"self", {{{5}}}, nullptr}, {"mat1", {{{3, 4}}}, nullptr}, {"mat2", {{{4, 5}}}, nullptr}}};
     const Resolution found = resolve(call);
     ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
     EXPECT_EQ(found.op->name(), "addmm");
-    EXPECT_EQ(found.inputs, (std::vector<size_t>{1, 2, 0}));
+    EXPECT_EQ(found.inputs, (std::vector<size_t>{0, 1, 2}));
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ def over(function, *arguments):
 # Operator, its tensors, options of the command line, PyTorch, error in units of a bf16 number as large as the result's largest.
 CASES = [
     ("mm", [normal(33, 65), normal(65, 31)], [], torch.mm, 3),
-    ("addmm", [normal(7, 64), normal(64, 40), normal(40)], [], lambda a, b, c: torch.addmm(c, a, b), 3),
+    ("addmm", [normal(40), normal(7, 64), normal(64, 40)], [], torch.addmm, 3),
     ("bmm", [normal(3, 17, 33), normal(3, 33, 5)], [], torch.bmm, 3),
-    ("baddbmm", [normal(2, 8, 32), normal(2, 32, 9), normal(2, 8, 9)], [], lambda a, b, c: torch.baddbmm(c, a, b), 3),
+    ("baddbmm", [normal(2, 8, 9), normal(2, 8, 32), normal(2, 32, 9)], [], torch.baddbmm, 3),
     ("linear", [normal(13, 96), normal(35, 96), normal(35)], [], F.linear, 3),
     ("matmul", [normal(1, 64), normal(64, 33)], [], torch.matmul, 3),
     ("conv2d", [normal(2, 5, 9, 11), normal(7, 5, 3, 3), normal(7)], ["--padding", "1", "--stride", "2"], lambda x, w, b: F.conv2d(x, w, b, 2, 1), 4),
