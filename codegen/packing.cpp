@@ -199,15 +199,7 @@ private:
         block.ops = *blocks_[b].packets[p][i].side;
         block.from_block = static_cast<int>(b);
         block.from_packet = static_cast<int>(p);
-        // Behind the loop and that around it: a forward branch is predicted not taken, and what is near does not push the loop out of
-        // the instruction cache.
-        block.before = static_cast<int>(b) + 1;
-        int loops = 0;
-        for (size_t later = b; later < inline_blocks && loops < 2; later++)
-            if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b)) {
-                block.before = static_cast<int>(later) + 1;
-                loops++;
-            }
+        block.before = behind_nest(b, inline_blocks);
         blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
         blocks_.push_back(std::move(block));
         straight(blocks_.size() - 1);
@@ -215,6 +207,23 @@ private:
         back.opcode = Opcode::jal;
         back.dst = zero_scalar;
         blocks_.back().packets.push_back({back});
+    }
+
+    // The place behind the loop around a block and that around it, for code that they branch to: a forward branch is predicted not
+    // taken, and what is near does not push the loop out of the instruction cache. Ends of loops further out that are only a few
+    // packets come before it: they follow when results leave, and a line that is missing then has to wait for them.
+    int behind_nest(size_t b, size_t blocks) const {
+        constexpr size_t few_packets = 2;
+        int place = static_cast<int>(b) + 1, loops = 0;
+        size_t packets = 0;
+        for (size_t later = b; later < blocks; later++) {
+            if (loops >= 2) packets += blocks_[later].packets.size();
+            if (packets > few_packets) break;
+            if (blocks_[later].end.kind != Terminator::Loop || blocks_[later].end.target > static_cast<int>(b)) continue;
+            place = static_cast<int>(later) + 1;
+            loops++;
+        }
+        return place;
     }
 
     // Branches that do not reach their block out of line go to a jump that does, behind their own block or, if that is too far,
