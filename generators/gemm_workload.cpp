@@ -25,15 +25,15 @@ public:
         for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
             if (rows > largest_tensor / columns)
                 throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
-        // The array keeps B and streams the rows of A. A single row would pay for every weight alone, so B, whose layout is that
-        // of A, streams instead: the product is then the single column of the transposed result, which has the same bytes.
-        exchanged_ = shape.m == 1 && shape.n > 1 && shape.b_transposed && shape.batch.empty() && !(shape.bias && shape.addend);
+        // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there instead,
+        // and B is the single row of the transposed product, which has the same bytes.
+        const bool rows = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.rows; });
+        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && rows;
         computed_ = shape;
         if (exchanged_) {
             std::swap(computed_.m, computed_.n);
-            computed_.addend = shape.bias || shape.addend;
-            computed_.bias = false;
-            for (GemmOperand &operand : computed_.operands) operand.rows = true;
+            computed_.b_transposed = true;
+            for (BatchDim &dim : computed_.batch) std::swap(dim.a, dim.b);
         }
     }
 
@@ -83,7 +83,7 @@ public:
         return kernel;
     }
     std::string words(const Machine &machine, const Point &point) const override {
-        return exchanged_ ? "A stationary and B streamed; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
+        return exchanged_ ? "A stationary; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
     }
     Bound bound(const Machine &machine) const override {
         // Dimensions that only one operand has make it longer.
