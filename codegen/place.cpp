@@ -179,44 +179,87 @@ void take_turns(std::vector<Tile> &tiles, const Machine &machine) {
     for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
 }
 
+// Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
+class Stacks {
+public:
+    Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted)
+        : kernel_(kernel), wanted_(wanted), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
+
+    // As many pads as every access allows; fewer where that many have no room left at the same height.
+    bool add(size_t i) {
+        Allocation &allocation = kernel_.allocations[i];
+        allocation.pads.clear();
+        int limit = most_pads(allocation);
+        for (;; limit /= 2) {
+            const Layout layout = widest_layout(kernel_, static_cast<int>(i), limit, block(allocation));
+            allocation.interleave = layout.interleave;
+            allocation.block = layout.block;
+            // The window of neighbouring pads that is least full.
+            int best = 0;
+            for (int first = 0; first + allocation.interleave <= pads_; first += allocation.interleave)
+                if (height(first, allocation.interleave) < height(best, allocation.interleave)) best = first;
+            allocation.base_row = height(best, allocation.interleave);
+            const int64_t end = allocation.base_row + allocation.rows_per_pad();
+            if (end > kernel_.machine->pad_rows() && limit > 1) continue;
+            if (end > kernel_.machine->pad_rows()) return false;
+            for (int p = best; p < best + allocation.interleave; p++) {
+                allocation.pads.push_back(p);
+                top_[static_cast<size_t>(p)] = end;
+            }
+            return true;
+        }
+    }
+
+    // Those that go round most pads first, since they need the same rows in all; then the largest.
+    std::vector<size_t> by_width() const {
+        std::vector<std::pair<int, int64_t>> keys;
+        for (size_t i = 0; i < kernel_.allocations.size(); i++) {
+            const Allocation &allocation = kernel_.allocations[i];
+            keys.emplace_back(-widest_layout(kernel_, static_cast<int>(i), most_pads(allocation), block(allocation)).interleave, -allocation.rows);
+        }
+        std::vector<size_t> order(keys.size());
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return keys[x] < keys[y]; });
+        return order;
+    }
+
+private:
+    int64_t height(int first, int count) const { return *std::max_element(top_.begin() + first, top_.begin() + first + count); }
+    int most_pads(const Allocation &allocation) const {
+        const auto it = wanted_.find(allocation.name);
+        return it != wanted_.end() && it->second.pads > 0 ? std::min(it->second.pads, pads_) : pads_;
+    }
+    int64_t block(const Allocation &allocation) const {
+        const auto it = wanted_.find(allocation.name);
+        return it != wanted_.end() ? it->second.block : 0;
+    }
+
+    Kernel &kernel_;
+    const std::map<std::string, PadLayout> &wanted_;
+    int pads_;
+    std::vector<int64_t> top_;   // by pad: the first free row
+};
+
+void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
+    Stacks in_program_order(kernel, wanted);
+    bool fits = true;
+    for (size_t i = 0; i < kernel.allocations.size() && fits; i++) fits = in_program_order.add(i);
+    if (fits) return;
+    Stacks stacks(kernel, wanted);
+    for (size_t i : stacks.by_width()) {
+        if (stacks.add(i)) continue;
+        const Allocation &allocation = kernel.allocations[i];
+        throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", allocation.name, allocation.rows_per_pad(),
+                                kernel.machine->pad_rows() - allocation.base_row, kernel.machine->pad_rows()));
+    }
+}
+
 }  // namespace
 
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
     const Machine &machine = *kernel.machine;
-    const int pads = static_cast<int>(machine.pad.count);
     widen_fills(kernel);
-    std::vector<int64_t> top(pads, 0);
-    for (size_t i = 0; i < kernel.allocations.size(); i++) {
-        Allocation &allocation = kernel.allocations[i];
-        int limit = pads;
-        int64_t block = 0;
-        if (const auto it = wanted.find(allocation.name); it != wanted.end()) {
-            if (it->second.pads > 0) limit = std::min(it->second.pads, pads);
-            block = it->second.block;
-        }
-        // As many pads as every access allows; fewer where that many have no room left at the same height.
-        int best = 0;
-        auto height = [&](int first) { return *std::max_element(top.begin() + first, top.begin() + first + allocation.interleave); };
-        for (;; limit /= 2) {
-            const Layout layout = widest_layout(kernel, static_cast<int>(i), limit, block);
-            allocation.interleave = layout.interleave;
-            allocation.block = layout.block;
-            // The window of neighbouring pads that is least full.
-            best = 0;
-            for (int first = 0; first + allocation.interleave <= pads; first += allocation.interleave)
-                if (height(first) < height(best)) best = first;
-            if (height(best) + allocation.rows_per_pad() <= machine.pad_rows()) break;
-            if (limit == 1)
-                throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", allocation.name,
-                                        allocation.rows_per_pad(), machine.pad_rows() - height(best), machine.pad_rows()));
-        }
-        const int64_t rows = allocation.rows_per_pad();
-        allocation.base_row = height(best);
-        for (int p = 0; p < allocation.interleave; p++) {
-            allocation.pads.push_back(best + p);
-            top[best + p] = allocation.base_row + rows;
-        }
-    }
+    stack_allocations(kernel, wanted);
     for_each_node(kernel.body, [&](Node &node) {
         if (node.op && node.op->access) {
             node.op->pad = kernel.allocations[node.op->access->allocation].pad_of(node.op->access->row.constant);

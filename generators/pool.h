@@ -13,9 +13,11 @@
 
 namespace atalla {
 
-enum class Pooling { Max, Average };
+// Weighted: the sum of the elements, each times the weight of its place in the window, which is the plane's own; a depthwise
+// convolution.
+enum class Pooling { Max, Average, Weighted };
 
-// One axis of the windows. Outside the image Max sees -infinity and Average zeros.
+// One axis of the windows. Outside the image Max sees -infinity and the others zeros.
 struct PoolAxis {
     int64_t size = 1, results = 1;
     int64_t kernel = 1, stride = 1, padding = 0;
@@ -39,6 +41,7 @@ struct PoolShape {
     bool planes_outermost = false;   // images as PyTorch has them, [image][channel][y][x]; otherwise channels are innermost
     bool count_include_pad = true;
     double divisor = 0;   // divisor_override, 0: the elements of the window
+    bool bias = false;    // Weighted: what is added to a plane
 
     int64_t vectors() const { return (channels + 31) / 32; }
 };
@@ -56,8 +59,10 @@ bool uniform(const PoolAxis &axis, bool count_include_pad);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
-// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
-// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign.
+// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back, in
+// strips of rows where whole planes do not fit the pads. An
+// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign. Weighted windows are always of planes outermost,
+// and of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
 Space plane_pool_space(const PoolShape &shape, const Machine &machine);
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
