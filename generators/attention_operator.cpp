@@ -234,7 +234,7 @@ std::vector<OperatorDeclaration> attention_operators() {
     OperatorDeclaration row;
     row.name = "scaled_dot_product_attention";
     row.schemas = {"scaled_dot_product_attention"};
-    row.help = "softmax(scale Q K^T + mask) V; --op scaled_dot_product_attention --shape 12x128x64,12x128x64,12x128x64 --is-causal";
+    row.help = "softmax(scale Q K^T + mask) V";
     row.card.family = "attention";
     row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array";
     row.card.space = "queries of a block, unrolling of rows and weight loads";
@@ -247,7 +247,7 @@ std::vector<OperatorDeclaration> attention_operators() {
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
     row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
                       {"enable_gqa", "several query heads share the keys and values of one", false}};
-    row.example = "12x128x64,12x128x64,12x128x64";
+    row.example = {{"shape", "12x128x64,12x128x64,12x128x64"}};
     row.ignored = {"dropout_p"};
     row.make = make;
     return {row};

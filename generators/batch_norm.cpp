@@ -88,7 +88,7 @@ std::vector<OperatorDeclaration> batch_norm_operators() {
     OperatorDeclaration row;
     row.name = "batch_norm";
     row.schemas = {"_native_batch_norm_legit_no_training", "batch_norm"};
-    row.help = "(x - mean) / sqrt(var + eps) * weight + bias with statistics of each channel; --op batch_norm --shape 8x64x56x56,64,64,64,64 (x, mean, var, weight, bias)";
+    row.help = "(x - mean) / sqrt(var + eps) * weight + bias with statistics of each channel";
     row.card = {"normalization",
                 "the expression (x - mean) * (rsqrt(var + eps) * weight) + bias, every operation rounded to bf16",
                 "block size, vectors unrolled",
@@ -100,7 +100,7 @@ std::vector<OperatorDeclaration> batch_norm_operators() {
     row.tensors = {{"x", {"input"}, "the tensor"}, {"running_mean", {"running_mean"}, "means of the channels"}, {"running_var", {"running_var"}, "variances of the channels"},
                    {"weight", {"weight"}, "factors of the channels", false}, {"bias", {"bias"}, "addends of the channels", false}};
     row.attributes = {{"eps", "added to the variance", 1e-5}, {"training", "not supported", false}};
-    row.example = "8x64x56x56,64,64,64,64";
+    row.example = {{"shape", "8x64x56x56,64,64,64,64"}};
     row.ignored = {"momentum", "cudnn_enabled"};
     row.make = batch_norm;
     return {row};

@@ -211,11 +211,12 @@ std::unique_ptr<Workload> DeclaredOperator::make(WorkloadRequest request) const 
     return row_.make(request);
 }
 
-std::unique_ptr<Workload> DeclaredOperator::workload(const WorkloadArguments &given) const {
+std::unique_ptr<Workload> DeclaredOperator::workload(const WorkloadArguments &asked) const {
+    const WorkloadArguments &given = asked.empty() ? row_.example : asked;
     WorkloadRequest request;
     request.attributes = attributes(given);
     const auto found = given.find("shape");
-    std::vector<std::optional<Shape>> shapes = parse_shapes(found != given.end() ? found->second : row_.example);
+    std::vector<std::optional<Shape>> shapes = parse_shapes(found != given.end() ? found->second : row_.example.at("shape"));
     size_t at = 0;
     for (const DeclaredTensor &tensor : row_.tensors) {
         const size_t end = tensor.several ? shapes.size() : std::min(at + 1, shapes.size());

@@ -58,11 +58,11 @@ struct WorkloadRequest {
 struct OperatorDeclaration {
     std::string name;
     std::vector<std::string> schemas;   // without "aten::" and ".default"
-    std::string help;                   // what it computes, and an example of a command line
+    std::string help;                   // what it computes
     OperatorCard card;
     std::vector<DeclaredTensor> tensors;
     std::vector<Attribute> attributes;
-    std::string example;                // shapes and attributes if none are given: "1024x1024"
+    WorkloadArguments example;          // what is taken if nothing is given, and its "shape" if only that is left out
     // Schema arguments that change nothing here, such as `dtype` where it is the tensor's own.
     std::vector<std::string> ignored;
     // Error with the reason if it cannot be. Messages begin with the operator's name.
@@ -76,6 +76,7 @@ public:
     std::string name() const override { return row_.name; }
     std::vector<std::string> schemas() const override { return row_.schemas; }
     std::string help() const override { return row_.help; }
+    WorkloadArguments example() const override { return row_.example; }
     OperatorCard card() const override { return row_.card; }
     std::vector<WorkloadArgument> arguments() const override;
     std::unique_ptr<Workload> workload(const WorkloadArguments &arguments) const override;

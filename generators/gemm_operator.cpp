@@ -65,7 +65,8 @@ class GemmOperator : public Operator {
 public:
     std::string name() const override { return "gemm"; }
     std::vector<std::string> schemas() const override { return {}; }
-    std::string help() const override { return "C[m,n] = relu(alpha A[m,k] B + bias + beta D); --op gemm --shape 512x512x512 --bias"; }
+    std::string help() const override { return "C[m,n] = relu(alpha A[m,k] B + bias + beta D)"; }
+    WorkloadArguments example() const override { return {{"shape", "512x512x512"}}; }
 
     std::vector<WorkloadArgument> arguments() const override {
         return {{"m", "rows of A and C", false, true},

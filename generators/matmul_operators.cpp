@@ -184,19 +184,19 @@ std::vector<OperatorDeclaration> matmul_operators() {
     const DeclaredTensor a{"a", {"self", "input", "mat1", "batch1"}, "the first operand"}, b{"b", {"mat2", "batch2", "other"}, "the second operand"};
     const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
     std::vector<OperatorDeclaration> rows(6);
-    rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]; --op mm --shape 512x64,64x512", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "512x512,512x512", {"out_dtype"},
+    rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]", card("bf16, any sizes; " + spread, ""), {a, b}, {}, {{"shape", "512x512,512x512"}}, {"out_dtype"},
                workload_of};
-    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]; --op addmm --shape 512,512x64,64x512", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
-               {added, left, b}, factors, "512,512x512,512x512", {}, workload_of};
-    rows[2] = {"bmm", {"bmm"}, "a batch of products; --op bmm --shape 12x128x64,12x64x128", card("bf16, any sizes; " + spread, ""), {a, b}, {}, "12x128x64,12x64x128", {"out_dtype"},
+    rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
+               {added, left, b}, factors, {{"shape", "512,512x512,512x512"}}, {}, workload_of};
+    rows[2] = {"bmm", {"bmm"}, "a batch of products", card("bf16, any sizes; " + spread, ""), {a, b}, {}, {{"shape", "12x128x64,12x64x128"}}, {"out_dtype"},
                workload_of};
-    rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products; --op baddbmm --shape 12x128x128,12x128x64,12x64x128",
-               card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {added, left, b}, factors, "12x128x128,12x128x64,12x64x128", {},
+    rows[3] = {"baddbmm", {"baddbmm"}, "beta input + alpha times a batch of products",
+               card("bf16, any sizes; " + spread, "inputs of one column: expand them"), {added, left, b}, factors, {{"shape", "12x128x128,12x128x64,12x64x128"}}, {},
                workload_of};
-    rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias; --op linear --shape 197x768,3072x768,3072", card("bf16, any sizes", ""),
-               {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, "512x512,512x512,512", {}, workload_of};
-    rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does; --op matmul --shape 2x12x128x64,12x64x128",
-               card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, "8x128x64,64x128", {}, workload_of};
+    rows[4] = {"linear", {"linear"}, "input[..,k] weight[n,k]^T + bias", card("bf16, any sizes", ""),
+               {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, {{"shape", "512x512,512x512,512"}}, {}, workload_of};
+    rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does",
+               card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, {{"shape", "8x128x64,64x128"}}, {}, workload_of};
     return rows;
 }
 

@@ -217,7 +217,7 @@ std::vector<OperatorDeclaration> movement_operators() {
     const Attribute exact = {"exact", "infinities, NaN and the sign of zeros stay where single elements change their order: one by one, instead of blocks of 32 x 32 by the array", false, false};
     const std::string turned = "rows of the last dimension in another order; where it does not stay the last, blocks of 32 x 32 elements turned by the array, where an infinity or NaN "
                                "spreads over 32 elements and zeros lose their sign";
-    const auto row = [](std::string name, std::vector<std::string> schemas, std::string help, std::string algorithm, std::vector<DeclaredTensor> tensors, std::vector<Attribute> attributes, std::string example,
+    const auto row = [](std::string name, std::vector<std::string> schemas, std::string help, std::string algorithm, std::vector<DeclaredTensor> tensors, std::vector<Attribute> attributes, WorkloadArguments example,
                         std::function<std::unique_ptr<Workload>(Request)> make) {
         OperatorDeclaration declaration;
         declaration.name = std::move(name);
@@ -231,26 +231,26 @@ std::vector<OperatorDeclaration> movement_operators() {
         return declaration;
     };
     return {
-        row("permute", {"permute"}, "dimensions in another order; --op permute --shape 8x128x12x64 --dims 0,2,1,3", turned, one,
-            {{"dims", "the input's dimension for each of the result, such as 0,2,1,3", nlohmann::json::array({0, 2, 1, 3}), false}, exact}, "8x128x12x64",
+        row("permute", {"permute"}, "dimensions in another order", turned, one,
+            {{"dims", "the input's dimension for each of the result, such as 0,2,1,3", nlohmann::json::array({0, 2, 1, 3}), false}, exact}, {{"shape", "8x128x12x64"}, {"dims", "0,2,1,3"}},
             [](Request request) { return permute(request, request.integers("dims")); }),
-        row("transpose", {"transpose.int"}, "two dimensions exchanged; --op transpose --shape 8x128x12x64 --dim0 1 --dim1 2", turned, one,
-            {{"dim0", "one dimension", 1, false}, {"dim1", "the other", 2, false}, exact}, "8x128x12x64", transpose),
-        row("slice", {"slice.Tensor", "narrow"}, "every step-th from start to end of a dimension; --op slice --shape 64x1024 --dim 0 --start 8 --end 40", "a box of the tensor", one,
-            {{"dim", "the dimension", 0, false}, {"start", "the first", nullptr, false}, {"end", "behind the last", nullptr, false}, {"step", "every how manieth", 1, false}}, "1024x1024", slice),
-        row("select", {"select.int"}, "one index of a dimension, which goes; --op select --shape 8x64x256 --dim 1 --index 0", "a box of the tensor", one,
-            {{"dim", "the dimension", 0, false}, {"index", "which", 0, false}}, "8x256x256", select),
-        row("expand", {"expand"}, "dimensions of 1 repeated; --op expand --shape 1x64x256 --size 8,64,256", "read once, written as often as it repeats", one,
-            {{"size", "the result's sizes, -1 for the tensor's own", nlohmann::json::array({8, 256, 256}), false}, {"implicit", "of no effect", false, false}}, "1x256x256", expand),
-        row("cat", {"cat"}, "tensors one after the other along a dimension; --op cat --shape 64x256,32x256 --dim 0", "a box for each tensor", several,
-            {{"dim", "the dimension", 0, false}}, "128x256,128x256", cat),
-        row("stack", {"stack"}, "tensors one after the other along a new dimension; --op stack --shape 64x256,64x256 --dim 0", "a box for each tensor", several,
-            {{"dim", "the new dimension", 0, false}}, "128x256,128x256", stack),
-        row("pad", {"pad", "constant_pad_nd"}, "a constant around the tensor; --op pad --shape 8x62x62 --pad 1,1,1,1", "the tensor, and a box for each side", one,
+        row("transpose", {"transpose.int"}, "two dimensions exchanged", turned, one,
+            {{"dim0", "one dimension", 1, false}, {"dim1", "the other", 2, false}, exact}, {{"shape", "8x128x12x64"}, {"dim0", "1"}, {"dim1", "2"}}, transpose),
+        row("slice", {"slice.Tensor", "narrow"}, "every step-th from start to end of a dimension", "a box of the tensor", one,
+            {{"dim", "the dimension", 0, false}, {"start", "the first", nullptr, false}, {"end", "behind the last", nullptr, false}, {"step", "every how manieth", 1, false}}, {{"shape", "1024x1024"}, {"dim", "0"}, {"start", "8"}, {"end", "40"}}, slice),
+        row("select", {"select.int"}, "one index of a dimension, which goes", "a box of the tensor", one,
+            {{"dim", "the dimension", 0, false}, {"index", "which", 0, false}}, {{"shape", "8x256x256"}, {"dim", "1"}, {"index", "0"}}, select),
+        row("expand", {"expand"}, "dimensions of 1 repeated", "read once, written as often as it repeats", one,
+            {{"size", "the result's sizes, -1 for the tensor's own", nlohmann::json::array({8, 256, 256}), false}, {"implicit", "of no effect", false, false}}, {{"shape", "1x256x256"}, {"size", "8,256,256"}}, expand),
+        row("cat", {"cat"}, "tensors one after the other along a dimension", "a box for each tensor", several,
+            {{"dim", "the dimension", 0, false}}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, cat),
+        row("stack", {"stack"}, "tensors one after the other along a new dimension", "a box for each tensor", several,
+            {{"dim", "the new dimension", 0, false}}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, stack),
+        row("pad", {"pad", "constant_pad_nd"}, "a constant around the tensor", "the tensor, and a box for each side", one,
             {{"pad", "elements before and after, the last dimension first", nlohmann::json::array({1, 1}), false}, {"mode", "constant", "constant", false}, {"value", "the constant, 0 if left out", nullptr, false}},
-            "64x62x62", pad),
-        row("roll", {"roll"}, "positions moved round a dimension; --op roll --shape 64x256 --shifts 3 --dims 0", "two boxes for each dimension", one,
-            {{"shifts", "by how many", nlohmann::json::array({1}), false}, {"dims", "which dimensions; none: all elements in a row", nlohmann::json::array(), false}}, "256x256", roll),
+            {{"shape", "64x62x62"}, {"pad", "1,1,1,1"}}, pad),
+        row("roll", {"roll"}, "positions moved round a dimension", "two boxes for each dimension", one,
+            {{"shifts", "by how many", nlohmann::json::array({1}), false}, {"dims", "which dimensions; none: all elements in a row", nlohmann::json::array(), false}}, {{"shape", "256x256"}, {"shifts", "3"}, {"dims", "0"}}, roll),
     };
 }
 

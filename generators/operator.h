@@ -54,6 +54,8 @@ public:
     virtual Bound bound(const Machine &machine) const = 0;
     // Predicted cycles by arithmetic.
     virtual double draft(const Machine &machine, const Point &point) const = 0;
+    // What no program of this schedule goes below, where more is known of it than bound(); 0 otherwise.
+    virtual int64_t least_cycles(const Machine &, const Point &) const { return 0; }
 
     // `inputs` as the kernel takes them. A reference for each output.
     virtual std::vector<Reference> reference(const std::vector<TensorData> &inputs) const = 0;
@@ -142,8 +144,10 @@ public:
     virtual ~Operator() = default;
 
     virtual std::string name() const = 0;
-    // One line with an example.
+    // What it computes, in one line.
     virtual std::string help() const = 0;
+    // Arguments of a usual workload: workload({}).
+    virtual WorkloadArguments example() const = 0;
 
     // "shape", an argument that every operator has, is not listed.
     virtual std::vector<WorkloadArgument> arguments() const = 0;
@@ -163,5 +167,8 @@ public:
     // The workload that these tensors make. Error naming those that do not fit each other.
     virtual std::unique_ptr<Workload> workload_of(const TensorList &shapes, const WorkloadArguments &arguments) const = 0;
 };
+
+// Its example as a command line has it: "--op conv2d --shape 1x64x56x56,64x64x3x3 --padding 1".
+std::string example_line(const Operator &op);
 
 }  // namespace atalla

@@ -41,10 +41,6 @@ OperatorCard card(std::string algorithm) {
     return card;
 }
 
-const char *example_line(const PointwiseFunction &function) {
-    return function.name == "pow" ? "--exponent 2" : function.operands == 1 ? "" : function.operands == 2 ? "or --y 2.5 --shape 1024x768" : "";
-}
-
 // A number given for an operand stands in the expression; the others are tensors.
 ExpressionNode expression_of(const PointwiseFunction &function, const WorkloadRequest &request) {
     const OperandNames operands = operand_names(function);
@@ -71,7 +67,7 @@ OperatorDeclaration declaration(const PointwiseFunction &function) {
     OperatorDeclaration row;
     row.name = function.name;
     row.schemas = function.schemas;
-    row.help = fmt::format("{}; --op {} --shape 1024x768{} {}", function.formula, function.name, function.operands == 1 || function.name == "pow" ? "" : function.operands == 2 ? ",768" : ",1,768", example_line(function));
+    row.help = function.formula;
     row.card = card(function.formula);
     for (size_t i = 0; i < operands.names.size(); i++) {
         row.tensors.push_back({operands.names[i], operands.aten[i], "an operand", function.operands == 1, false});
@@ -81,7 +77,8 @@ OperatorDeclaration declaration(const PointwiseFunction &function) {
         const nlohmann::json value = nlohmann::json::parse(usual, nullptr, false);
         row.attributes.push_back({keyword, fmt::format("{} if left out", usual), value.is_discarded() && keyword == "approximate" ? nlohmann::json(usual) : nlohmann::json(nullptr), false});
     }
-    row.example = function.operands == 1 || function.name == "pow" ? "1024x1024" : function.operands == 2 ? "1024x1024,1024x1024" : "1024x1024,1024x1024,1024x1024";
+    if (function.name == "pow") row.example = {{"shape", "1024x1024"}, {"exponent", "2"}};
+    else row.example = {{"shape", function.operands == 1 ? "1024x1024" : function.operands == 2 ? "1024x1024,1024x1024" : "1024x1024,1024x1024,1024x1024"}};
     row.make = [&function](const WorkloadRequest &request) { return pointwise_workload(request, expression_of(function, request)); };
     return row;
 }
@@ -94,7 +91,8 @@ OperatorDeclaration pointwise_expression(ExpressionNode node) {
     row.card = card("the operators of the expression, one after the other");
     for (const std::string &name : node.inputs()) {
         row.tensors.push_back({name, {name}, "an input of the expression", true, false});
-        row.example += row.example.empty() ? "1024x1024" : ",1024x1024";
+        std::string &shapes = row.example["shape"];
+        shapes += shapes.empty() ? "1024x1024" : ",1024x1024";
     }
     row.make = [node](const WorkloadRequest &request) { return pointwise_workload(request, node); };
     return row;

@@ -75,8 +75,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     OperatorDeclaration row;
     row.name = name;
     row.schemas = std::move(schemas);
-    row.help = fmt::format("{} of the elements of each window; --op {} --shape {} --kernel-size 3 --stride 2 --padding 1", kind == Pooling::Max ? "the largest" : "the mean", name,
-                           dimensions == 2 ? "1x64x56x56" : "1x64x128");
+    row.help = fmt::format("{} of the elements of each window", kind == Pooling::Max ? "the largest" : "the mean");
     row.card.family = "pooling";
     row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels; NaN spread to every window that has one"
                                               : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count";
@@ -96,7 +95,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     if (kind == Pooling::Average) row.attributes.push_back({"count_include_pad", "the padding counts as elements", true});
     if (kind == Pooling::Average && dimensions == 2) row.attributes.push_back({"divisor_override", "divide by this instead", nullptr});
     row.attributes.push_back({"layout", "of x: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"});
-    row.example = dimensions == 2 ? "1x64x56x56" : "1x64x128";
+    row.example = {{"shape", dimensions == 2 ? "1x64x56x56" : "1x64x128"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}};
     row.make = [kind, dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const std::string layout = request.word("layout");
         if (layout != "nhwc" && layout != "nchw") throw Error(fmt::format("{}: layout must be nchw or nhwc, not '{}'", request.op, layout));
@@ -140,8 +139,7 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     OperatorDeclaration row;
     row.name = name;
     row.schemas = std::move(schemas);
-    row.help = fmt::format("the mean of the windows that share the image evenly; --op {} --shape {} --output-size {}", name, dimensions == 2 ? "1x64x14x14" : "1x64x128",
-                           dimensions == 2 ? "7,7" : "16");
+    row.help = "the mean of the windows that share the image evenly";
     row.card.family = "pooling";
     row.card.algorithm = "to one result: the mean over the image, blocks of 32 through the array (fp32, rounded to bf16) added in fp32; to more: the windows of average pooling, "
                          "results whose windows have equal sizes in one loop";
@@ -154,7 +152,7 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"output_size", "of the result: one number, or one for each axis", std::vector<int64_t>{1}},
                       {"layout", "of x: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"}};
-    row.example = dimensions == 2 ? "1x64x56x56" : "1x64x128";
+    row.example = {{"shape", dimensions == 2 ? "1x64x56x56" : "1x64x128"}, {"output-size", dimensions == 2 ? "7,7" : "16"}};
     row.make = [dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const std::string layout = request.word("layout");
         if (layout != "nhwc" && layout != "nchw") throw Error(fmt::format("{}: layout must be nchw or nhwc, not '{}'", request.op, layout));

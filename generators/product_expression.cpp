@@ -134,16 +134,17 @@ OperatorDeclaration product_expression(ExpressionNode expression) {
     row.card = parts.product->card;
     row.card.algorithm += "; behind it the operators of the expression, each rounded to bf16";
     row.card.space += "; long expressions are a loop of their own over the rows of a block";
-    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example);
+    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example.at("shape"));
+    std::string &shapes = row.example["shape"];
     size_t at = 0;
     for (const auto &[tensor, name] : parts.tensors()) {
         row.tensors.push_back({name, {name}, tensor->help, true, false});
-        row.example += fmt::format("{}{}", at == 0 ? "" : ",", at < usual.size() ? shape_text(*usual[at]) : "512");
+        shapes += fmt::format("{}{}", at == 0 ? "" : ",", at < usual.size() ? shape_text(*usual[at]) : "512");
         at++;
     }
     for (const std::string &name : parts.operands) {
         row.tensors.push_back({name, {name}, "of the product's shape, or one row of it", true, false});
-        row.example += ",512";
+        shapes += ",512";
     }
     row.name = text;
     row.make = [parts](const WorkloadRequest &request) { return workload_of(request, parts); };

@@ -71,7 +71,7 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     OperatorDeclaration row;
     row.name = name;
     row.schemas = std::move(schemas);
-    row.help = fmt::format("{} over axes; --op {} --shape 64x1024 --dim 1 --keepdim", what, name);
+    row.help = what + " over axes";
     row.card.family = "reduction";
     const bool extremum = kind == Reduction::Amax || kind == Reduction::Amin;
     row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost axis is reduced; NaN spread"
@@ -84,7 +84,7 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "axes; all if none are given", std::vector<int64_t>{}}, {"keepdim", "keep reduced axes with size 1", false}};
     if (kind == Reduction::Var) row.attributes.push_back({"correction", "subtracted from the number of elements that the sum is divided by", 1.0});
-    row.example = "1024x1024";
+    row.example = {{"shape", "1024x1024"}, {"dim", "1"}};
     row.ignored = {"dtype"};
     row.make = [kind](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const Shape &shape = request.shape("x");

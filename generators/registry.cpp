@@ -69,6 +69,18 @@ const Operator &find_operator(std::string_view name) {
                             nearest.empty() ? ";" : fmt::format("; did you mean '{}'?", nearest), names.size()));
 }
 
+std::string example_line(const Operator &op) {
+    WorkloadArguments example = op.example();
+    std::string line = fmt::format("--op {} --shape {}", op.name(), example.at("shape"));
+    example.erase("shape");
+    const std::vector<WorkloadArgument> arguments = op.arguments();
+    for (const auto &[name, value] : example) {
+        const bool flag = std::any_of(arguments.begin(), arguments.end(), [&, &name = name](const WorkloadArgument &one) { return one.name == name && one.flag; });
+        line += flag ? fmt::format(" --{}", name) : fmt::format(" --{} {}", name, value);
+    }
+    return line;
+}
+
 Resolution resolve(const AtenCall &call) {
     const std::string schema = plain_schema(call.schema);
     Resolution refused;

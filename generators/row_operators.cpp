@@ -244,7 +244,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
     OperatorDeclaration row;
     row.name = logarithm ? "log_softmax" : "softmax";
     row.schemas = logarithm ? std::vector<std::string>{"log_softmax.int", "_log_softmax"} : std::vector<std::string>{"softmax.int", "_softmax"};
-    row.help = logarithm ? "x - max - log(sum of exp(x - max)) along an axis; --op log_softmax --shape 1024x512" : "exp(x - max) / sum of it along an axis; --op softmax --shape 1024x512";
+    row.help = logarithm ? "x - max - log(sum of exp(x - max)) along an axis" : "exp(x - max) / sum of it along an axis";
     row.card = {"normalization",
                 fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16) added in fp32, {}",
                             logarithm ? "rounded to bf16, its logarithm subtracted" : "times its reciprocal"),
@@ -257,7 +257,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
                 "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};
-    row.example = "1024x512";
+    row.example = {{"shape", "1024x512"}};
     row.ignored = {"dtype", "half_to_float"};
     row.make = [logarithm](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const Shape &shape = request.shape("x");
@@ -274,8 +274,8 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
     OperatorDeclaration row;
     row.name = name;
     row.schemas = centred ? std::vector<std::string>{"layer_norm", "native_layer_norm"} : std::vector<std::string>{"rms_norm", "_fused_rms_norm"};
-    row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes; --op layer_norm --shape 1024x768,768,768"
-                       : "x / sqrt(mean of squares + eps) * weight along the last axes; --op rms_norm --shape 1024x4096,4096";
+    row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes"
+                       : "x / sqrt(mean of squares + eps) * weight along the last axes";
     row.card = {"normalization",
                 centred ? "mean and mean of squared differences from it: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16"
                         : "mean of squares: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16",
@@ -289,7 +289,7 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
     if (centred) row.tensors.push_back({"bias", {"bias"}, "addends, of the normalized axes", false});
     row.attributes = {{"normalized_shape", "sizes of the axes; the last one if not given", std::vector<int64_t>{}},
                       {"eps", "added to the variance", centred ? 1e-5 : 1.1920928955078125e-7}};
-    row.example = centred ? "1024x768,768,768" : "1024x768,768";
+    row.example = {{"shape", centred ? "1024x768,768,768" : "1024x768,768"}};
     row.ignored = {"cudnn_enable"};
     row.make = [centred](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         NormShape norm;

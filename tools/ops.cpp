@@ -68,7 +68,7 @@ std::vector<std::string> machines_of(const Operator &op) {
         for (const std::string &name : atalla::shipped_machines()) all.push_back(atalla::find_machine(name));
         return all;
     }();
-    const std::shared_ptr<const atalla::Workload> workload = atalla::default_workload(op);
+    const std::shared_ptr<const atalla::Workload> workload = op.workload({});
     std::vector<std::string> names;
     for (const atalla::Machine &machine : machines)
         if (atalla::count(workload->space(machine), 1) > 0) names.push_back(machine.name);
@@ -77,7 +77,7 @@ std::vector<std::string> machines_of(const Operator &op) {
 
 json operator_json(const Operator &op, const TunedOn &machines) {
     const atalla::OperatorCard card = op.card();
-    json row = {{"name", op.name()}, {"family", card.family}, {"schemas", op.schemas()}, {"help", op.help()}, {"algorithm", card.algorithm},
+    json row = {{"name", op.name()}, {"family", card.family}, {"schemas", op.schemas()}, {"help", op.help()}, {"example", atalla::example_line(op)}, {"algorithm", card.algorithm},
                 {"space", card.space}, {"bound", card.bound}, {"reference", card.reference}, {"supports", card.supports}, {"refuses", card.refuses},
                 {"fuses", card.fuses}, {"tensors", json::array()}, {"arguments", json::array()}, {"machines", machines_of(op)}, {"tuned", json::object()}};
     for (const atalla::OperatorTensor &tensor : op.tensors())
@@ -93,6 +93,7 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
     const auto row = [&](const char *name, const std::string &value) {
         if (!value.empty()) text += fmt::format("  {:<12}{}\n", name, value);
     };
+    row("example", atalla::example_line(op));
     row("family", card.family);
     row("ATen", fmt::format("{}", fmt::join(op.schemas(), " ")));
     row("algorithm", card.algorithm);

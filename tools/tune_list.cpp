@@ -1,7 +1,6 @@
 #include "tools/tune_list.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -11,32 +10,6 @@
 #include "tools/shapes.h"
 
 namespace atalla {
-
-namespace {
-
-// The arguments of the example that an operator's help ends with: "...; --op pow --shape 8x8 --exponent 2".
-WorkloadArguments example_arguments(const Operator &op) {
-    const std::string help = op.help(), begin = "--op " + op.name() + " ";
-    const size_t at = help.find(begin);
-    WorkloadArguments arguments;
-    std::istringstream words(at == help.npos ? "" : help.substr(at + begin.size()));
-    std::string name;
-    for (std::string word; words >> word;) {
-        if (word.starts_with("--")) arguments[name = word.substr(2)] = "true";
-        else if (!name.empty()) arguments[name] = word;
-    }
-    return arguments;
-}
-
-}  // namespace
-
-std::shared_ptr<const Workload> default_workload(const Operator &op) {
-    try {
-        return op.workload({});
-    } catch (const Error &) {
-        return op.workload(example_arguments(op));
-    }
-}
 
 void WorkloadList::add(ListedWorkload listed) {
     const std::string text = listed.workload->text();
@@ -64,7 +37,7 @@ WorkloadList workloads_of_all_operators() {
     WorkloadList list;
     for (const Operator *op : operators()) {
         try {
-            const std::shared_ptr<const Workload> workload = default_workload(*op);
+            const std::shared_ptr<const Workload> workload = op->workload({});
             list.add({op, workload, op->name() + " " + workload->shape(), 1});
         } catch (const Error &error) {
             list.problems.push_back(fmt::format("{}: {}", op->name(), error.what()));

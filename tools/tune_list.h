@@ -12,9 +12,6 @@
 
 namespace atalla {
 
-// At its default size, or, of operators that have none, such as those with a window, at its example's.
-std::shared_ptr<const Workload> default_workload(const Operator &op);
-
 struct ListedWorkload {
     const Operator *op = nullptr;
     std::shared_ptr<const Workload> workload;
@@ -32,7 +29,7 @@ struct WorkloadList {
 
 // The products of a file of shapes (tools/shapes.h).
 WorkloadList workloads_of_shapes(const std::filesystem::path &file);
-// Every operator of the registry with its default arguments.
+// Every operator of the registry at its example.
 WorkloadList workloads_of_all_operators();
 
 // Tunes the list, and calls `done` with each winner. What fails joins the problems. With `again` what is stored is forgotten

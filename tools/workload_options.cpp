@@ -36,7 +36,7 @@ WorkloadOptions::WorkloadOptions(CLI::App &app, int argc, char **argv, bool size
     const Operator *named = named_operator(argc, argv);
     if (named != nullptr) {
         add_arguments(app, *named, sizes, fmt::format("Arguments of {}", named->name()));
-        app.footer(fmt::format("{}: {}\n\n{}", named->name(), named->help(), app.get_footer()));
+        app.footer(fmt::format("{}: {}\n  {}\n\n{}", named->name(), named->help(), example_line(*named), app.get_footer()));
     }
     // With a named operator those of the others are known, so that a misplaced one gets a good message, but not listed.
     for (const Operator *op : operators()) add_arguments(app, *op, sizes, named == nullptr ? "Arguments of operators" : "");

@@ -1,8 +1,6 @@
-// Every operator of the registry, at a small version of the example in its help: both timing models count the same cycles and give
+// Every operator of the registry, at a small version of its example: both timing models count the same cycles and give
 // the same results.
 #include <gtest/gtest.h>
-
-#include <sstream>
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
@@ -28,25 +26,10 @@ std::string small_sizes(const std::string &text) {
     return result;
 }
 
-// "words; --op conv2d --shape 1x64x56x56,64x64x3x3 --padding 1 (words)"
 WorkloadArguments small_example(const Operator &op) {
-    const std::string help = op.help();
-    std::istringstream words(help.substr(help.find("--op ")));
-    WorkloadArguments arguments;
-    std::string name;
-    for (std::string word; words >> word;) {
-        if (word.starts_with("--")) {
-            name = word.substr(2);
-            if (arguments.contains(name)) break;
-            arguments[name] = "true";
-        } else if (!name.empty()) {
-            arguments[name] = name == "shape" || name == "size" ? small_sizes(word) : word;
-            name.clear();
-        } else {
-            break;   // "or", and what words follow
-        }
-    }
-    arguments.erase("op");
+    WorkloadArguments arguments = op.example();
+    for (auto &[name, value] : arguments)
+        if (name == "shape" || name == "size") value = small_sizes(value);
     return arguments;
 }
 
