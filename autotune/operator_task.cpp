@@ -72,6 +72,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.bound_cycles = bound.cycles;
     task.bound_by = bound.binding;
     task.draft = analytic_draft(std::shared_ptr<const Workload>(evaluator, &workload), machine);
+    task.least_cycles = [evaluator](const Point &point) { return evaluator->workload().least_cycles(evaluator->machine(), point); };
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };

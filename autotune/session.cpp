@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "autotune/interrupt.h"
 #include "autotune/proposals.h"
@@ -17,6 +18,9 @@
 namespace atalla {
 
 namespace {
+
+// Points of a space that are looked at between two batches, to see whether few are left: some milliseconds.
+constexpr size_t most_looked_at = 20'000;
 
 void check_task(const TuningTask &task, const TuneOptions &options) {
     const auto demand = [&](bool holds, const char *what) {
@@ -61,11 +65,13 @@ struct TuningSession::Impl {
         }
         const size_t n = at_most > 0 ? std::min(batch_size(), static_cast<size_t>(at_most)) : batch_size();
         if (n > 0) {
-            const std::vector<Point> batch = proposer_->propose(n, outcomes_);
-            if (!batch.empty()) {
+            const std::optional<std::vector<Point>> left = all_that_is_left(n);
+            if (left && left->empty()) {
+                result_.stopped_because = "no point that is left can be faster";
+            } else if (left) {
+                evaluate(*left, cycle_limit(1));
+            } else if (const std::vector<Point> batch = next_batch(n); !batch.empty()) {
                 evaluate(batch, cycle_limit(factor()));
-            } else if (const std::vector<Point> left = left_of_small_space(n); !left.empty()) {
-                evaluate(left, cycle_limit(1));
             } else {
                 result_.stopped_because = proposer_->ended();
             }
@@ -107,18 +113,47 @@ struct TuningSession::Impl {
         return outcomes_.best() ? static_cast<int64_t>(std::ceil(factor * static_cast<double>(outcomes_.best()->cycles))) : 0;
     }
 
-    // Where the budget covers the space, what the strategy has left of it: none of it is faster after that, which costs
-    // little and is a proof.
-    std::vector<Point> left_of_small_space(size_t n) {
-        std::vector<Point> left;
-        if (options_.max_trials > 0 && count(task_.space, static_cast<uint64_t>(options_.max_trials) + 1) <= static_cast<uint64_t>(options_.max_trials)) {
-            for_each(task_.space, [&](const Point &point) {
-                if (!outcomes_.tried(point)) {
-                    left.push_back(point);
-                }
-                return left.size() < n;
-            });
+    // Whether no program of the point takes less than `cycles`, which the best one does.
+    bool ruled_out(const Point &point, int64_t cycles) const { return task_.least_cycles && task_.least_cycles(point) >= cycles; }
+
+    // What the strategy wants to see next. To prove an optimum takes only points that may be faster.
+    std::vector<Point> next_batch(size_t n) {
+        for (;;) {
+            std::vector<Point> batch = proposer_->propose(n, outcomes_);
+            const bool ended = batch.empty();
+            if (options_.prove && outcomes_.best()) {
+                std::erase_if(batch, [&](const Point &point) { return ruled_out(point, outcomes_.best()->cycles); });
+            }
+            if (ended || !batch.empty()) {
+                return batch;
+            }
         }
+    }
+
+    // Once the budget covers all points that were not tried and may be faster than the best: the first `n` of them. What has
+    // seen them all is a proof. (Samples and sweeps are as they were asked for.)
+    std::optional<std::vector<Point>> all_that_is_left(size_t n) const {
+        const bool as_asked = options_.strategy == Strategy::Exhaustive || options_.strategy == Strategy::Random;
+        if (as_asked || options_.max_trials == 0 || !outcomes_.best()) {
+            return std::nullopt;
+        }
+        const int64_t cycles = outcomes_.best()->cycles;
+        std::vector<Point> left;
+        if (task_.bound_cycles == cycles) {
+            return left;
+        }
+        const auto budget = static_cast<size_t>(options_.max_trials) - outcomes_.size();
+        size_t seen = 0;
+        const bool all = for_each(task_.space, [&](const Point &point) {
+            if (!outcomes_.tried(point) && !ruled_out(point, cycles)) {
+                left.push_back(point);
+            }
+            return left.size() <= budget && ++seen <= most_looked_at;
+        });
+        if (!all) {
+            return std::nullopt;
+        }
+        left.resize(std::min(left.size(), n));
         return left;
     }
 
@@ -365,8 +400,8 @@ struct TuningSession::Impl {
         return Verification::Differs;
     }
 
-    // Whether the trials of this run and the stored ones cover the space.
-    bool nothing_is_faster() const {
+    // Whether the trials of this run, the stored ones and the bounds of points cover the space.
+    bool nothing_is_faster() {
         const auto settled = [&](const Trial &trial) {
             return trial.status == Trial::Ok ? trial.cycles >= result_.cycles
                                              : trial.status != Trial::TimedOut || trial.cycles == 0 || trial.cycles >= result_.cycles;
@@ -382,10 +417,18 @@ struct TuningSession::Impl {
         for (const auto &[point, differs] : result_.rejected) {
             known[point] = true;
         }
-        // The walk ends at the first point that nobody looked at.
+        if (task_.bound_cycles == result_.cycles) {
+            return true;
+        }
+        result_.ruled_out = 0;
+        // The walk ends at the first point of which nothing is known.
         return for_each(task_.space, [&](const Point &point) {
             const auto found = known.find(point);
-            return found != known.end() && found->second;
+            if (found != known.end() && found->second) {
+                return true;
+            }
+            result_.ruled_out++;
+            return ruled_out(point, result_.cycles);
         });
     }
 

@@ -20,6 +20,8 @@ struct TuningTask {
     Space space;
     // Predicted cycles by arithmetic, microseconds a call. May be empty: all points are then alike to the draft strategy.
     std::function<double(const Point &)> draft;
+    // Cycles that no program of the point goes below: such points need not be evaluated to prove an optimum. May be empty.
+    std::function<int64_t(const Point &)> least_cycles;
     // Lowers, generates and simulates for at most so many cycles (0: no limit). An exception becomes a Failed trial with
     // its text as the reason.
     std::function<Trial(const Point &, int64_t cycle_limit)> evaluate;

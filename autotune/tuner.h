@@ -36,7 +36,8 @@ struct TuneOptions {
     // A candidate is given up when it has run for this many times the best cycles known before its batch; 0: never. A
     // TimedOut trial keeps how far it came. Exhaustive runs everything to its end, unless `prove` is set.
     double cut_off = 1.5;
-    // With Exhaustive: to prove that nothing in the space is faster each point need only run as long as the best.
+    // With Exhaustive, branch and bound: to prove that nothing in the space is faster each point need only run as long as the
+    // best, and not at all if it cannot be faster by TuningTask::least_cycles.
     bool prove = false;
     // Stop when the predictions, corrected by what was measured, rule out all that is left.
     bool trust_draft = true;
@@ -57,8 +58,9 @@ struct TuneResult {
     int64_t cycles = 0;
     double bound_share = 0;       // bound / cycles, 0 if the bound is unknown
     bool verified = false;        // best equals the unoptimized program bit for bit, and is stored as winner
-    // Every point of the space ran to its end, ran for at least `cycles`, or cannot run: none is faster.
+    // Every point of the space ran to its end, ran for at least `cycles`, cannot run or cannot be faster by its own bound: none is.
     bool optimal_in_space = false;
+    int64_t ruled_out = 0;        // with optimal_in_space: points that were not run, by their bounds
     // The draft priced every point of the space, and the one that it prefers to all others was evaluated.
     bool model_optimum_tried = false;
     bool interrupted = false;     // by a signal; the same command goes on where this one stopped

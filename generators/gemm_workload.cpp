@@ -8,6 +8,7 @@
 #include "generators/gemm_draft.h"
 #include "generators/gemm_epilogue.h"
 #include "generators/gemm_host.h"
+#include "generators/gemm_least_cycles.h"
 #include "generators/gemm_space.h"
 #include "isa/error.h"
 
@@ -104,6 +105,7 @@ public:
         return with_term(bound, "epilogue", lane_cycles(machine, work.lanes));
     }
     double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
+    int64_t least_cycles(const Machine &machine, const Point &point) const override { return gemm_least_cycles(computed_, machine, point); }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, in_product_order(inputs))}; }
     double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }

@@ -60,7 +60,8 @@ constexpr std::array<int, 11> colours = {32, 31, 33, 34, 35, 36, 91, 93, 94, 95,
 std::string certificate(const TuneResult &result) {
     std::string text;
     if (result.bound_share > 0) text = fmt::format("; proven: at most {:.1f} % of the cycles could be saved", 100 * (1 - result.bound_share));
-    if (result.optimal_in_space) text += "; no schedule of the space is faster";
+    if (result.optimal_in_space)
+        text += result.ruled_out == 0 ? "; no schedule of the space is faster" : fmt::format("; no schedule of the space is faster, {} of them by bounds of their own", result.ruled_out);
     else if (result.model_optimum_tried) text += "; every schedule was priced, and the one that is best by the model was simulated";
     return text;
 }
@@ -102,6 +103,7 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["bound_share"] = result.bound_share;
     json["gap"] = result.bound_share > 0 ? nlohmann::json(1 / result.bound_share - 1) : nlohmann::json();
     json["optimal_in_space"] = result.optimal_in_space;
+    json["ruled_out"] = result.ruled_out;
     json["model_optimum_tried"] = result.model_optimum_tried;
     json["bound_by"] = tuned.bound.binding;
     json["array_share"] = array_share(tuned);

@@ -260,6 +260,42 @@ TEST_F(Tuner, ASpaceThatTheBudgetCoversIsProven) {
     EXPECT_FALSE(tune(limited(calls), nullptr, [&] { TuneOptions options = quiet(8); options.strategy = Strategy::Random; return options; }()).model_optimum_tried);
 }
 
+// A bound of each point that is a part of what it takes.
+TuningTask bounded(const std::shared_ptr<synthetic::Calls> &calls, double part) {
+    TuningTask task = limited(calls);
+    task.least_cycles = [part](const Point &point) { return static_cast<int64_t>(part * static_cast<double>(synthetic::cycles(point))); };
+    return task;
+}
+
+TEST_F(Tuner, AProofLeavesOutWhatItsOwnBoundRulesOut) {
+    TuneOptions options = quiet(0);
+    options.strategy = Strategy::Exhaustive;
+    options.prove = true;
+    const auto size = static_cast<int64_t>(synthetic::sorted().size());
+    const TuneResult proof = tune(bounded(calls, 0.9), &database, options);
+    EXPECT_TRUE(proof.optimal_in_space);
+    EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
+    const double limit = static_cast<double>(proof.cycles) / 0.9;
+    const auto points = synthetic::sorted();
+    const auto may_be_faster = std::count_if(points.begin(), points.end(), [&](const auto &one) { return static_cast<double>(one.first) < limit; });
+    EXPECT_LT(proof.lowered, size / 2);
+    EXPECT_GE(proof.lowered, may_be_faster);
+    EXPECT_EQ(proof.ruled_out, size - proof.lowered);
+    EXPECT_TRUE(database.certificate(synthetic::task().key())->optimal_in_space(proof.cycles));
+    // Without the bounds what is stored proves nothing.
+    EXPECT_FALSE(tune(limited(calls), &database, quiet(1)).optimal_in_space);
+}
+
+TEST_F(Tuner, ASearchProvesWhereFewPointsAreLeft) {
+    const TuneResult proof = tune(bounded(calls, 0.97), nullptr, quiet(64));
+    EXPECT_TRUE(proof.optimal_in_space);
+    EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
+    EXPECT_LT(proof.lowered, 64);
+    EXPECT_EQ(proof.ruled_out, static_cast<int64_t>(synthetic::sorted().size()) - proof.lowered);
+    EXPECT_EQ(proof.stopped_because, "no point that is left can be faster");
+    EXPECT_FALSE(tune(limited(calls), nullptr, quiet(64)).optimal_in_space);
+}
+
 TEST_F(Tuner, WhatWasGivenUpTooEarlyIsDoneAgain) {
     const Point point = synthetic::sorted().back().second;
     Trial given_up;

@@ -11,7 +11,7 @@
 namespace atalla {
 
 // Draws a point of the workload's space and fails the current test unless its program runs, takes no fewer cycles than the
-// bound, and gives the unoptimized program's bits. The point, unless the test failed before it could be verified.
+// bound and than its own, and gives the unoptimized program's bits. The point, unless the test failed before it could be verified.
 inline std::optional<Point> check_sampled_point(const Workload &workload, const Machine &machine, const Evaluator &evaluator, Random &random) {
     const std::optional<Point> point = sample(workload.space(machine), random);
     if (!point) {
@@ -25,6 +25,7 @@ inline std::optional<Point> check_sampled_point(const Workload &workload, const 
         return std::nullopt;
     }
     EXPECT_GE(evaluation.cycles, workload.bound(machine).cycles);
+    EXPECT_GE(evaluation.cycles, workload.least_cycles(machine, *point));
     EXPECT_EQ(evaluator.verify(*point), "");
     return point;
 }
