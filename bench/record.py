@@ -17,8 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Machine, shape, further options of spaces that are small enough to be recorded whole.
 SWEEPS = [
     ("ax01", "33x33x33", "--b-layout", "kn"), ("ax01", "64x64x64", "--b-layout", "kn"), ("ax01", "13x32x96"), ("ax01", "8x96x640"),
-    ("ax01", "31x512x512", "--bias"), ("ax01", "80x200x500"), ("ax01", "48x512x512"),
-    ("ax01-psum", "20x384x384"), ("ax01-psum", "33x40x72", "--b-layout", "kn"), ("ax01-psum", "4x512x512"), ("ax01-psum", "7x96x320"),
+    ("ax01", "31x256x256", "--bias"), ("ax01", "80x100x160"), ("ax01", "48x256x256"),
+    ("ax01-psum", "20x192x192"), ("ax01-psum", "33x40x72", "--b-layout", "kn"), ("ax01-psum", "4x512x512"), ("ax01-psum", "7x96x320"),
     ("fsim", "8x32x64"),
 ]
 # The same of larger ones, of which a random sample is recorded.
@@ -26,7 +26,7 @@ SAMPLES = [
     ("ax01", "64x64x64"), ("ax01", "128x128x128"), ("ax01", "256x256x256"), ("ax01", "100x70x50"), ("ax01-psum", "128x128x128"),
     ("ax01-psum", "256x256x256"),
 ]
-SAMPLE = 200
+SAMPLE = 120
 MOST_PRODUCTS, LEAST_PRODUCTS, MOST_PRODUCTS_ON_FSIM = 2**24.5, 2000, 2**20
 
 
@@ -83,8 +83,8 @@ def main():
     parser.add_argument("bin", type=pathlib.Path, help="folder of the programs, such as build/release/bin")
     parser.add_argument("--db", type=pathlib.Path, default=ROOT / "build/record.db", help="database of the trials (default: %(default)s)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/sweeps", help="folder of the sweeps (default: %(default)s)")
-    parser.add_argument("--shapes", type=int, default=130, help="products to learn from (default: %(default)s)")
-    parser.add_argument("--trials", type=int, default=24, help="random schedules of each, and as many of a search (default: %(default)s)")
+    parser.add_argument("--shapes", type=int, default=80, help="products to learn from (default: %(default)s)")
+    parser.add_argument("--trials", type=int, default=16, help="random schedules of each, and as many of a search (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     try:
