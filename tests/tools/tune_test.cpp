@@ -204,6 +204,34 @@ TEST_F(Tune, TunesAListAndNamesWhatItCannot) {
     EXPECT_THAT(output.error, HasSubstr("huge: gemm 100000x100000x100000: a tensor of"));
 }
 
+TEST_F(Tune, AKilledListGoesOnToTheSameEnd) {
+    write("shapes.json", R"({"model": "m", "source": "s", "gemms": [
+        {"name": "one", "m": 64, "n": 64, "k": 64, "b": "nk", "count": 3},
+        {"name": "two", "m": 48, "n": 64, "k": 32, "b": "nk"},
+        {"name": "three", "m": 16, "n": 96, "k": 64, "b": "nk", "bias": true}]})");
+    const std::string arguments = "--shapes shapes.json --budget 48 --quiet --db ";
+    ASSERT_EQ(tune(arguments + "whole.db").status, 0);
+    const auto trials = [&]() -> size_t {
+        try {
+            return Database(file("killed.db"), Database::Access::ReadOnly).select().size();
+        } catch (const std::exception &) {
+            return 0;   // the file is being made
+        }
+    };
+    size_t before = 0;
+    for (const size_t until : {4, 20}) {
+        const pid_t child = start(ATALLA_TUNE_TOOL, arguments + "killed.db");
+        for (int wait = 0; wait < 6000 && trials() < until; wait++) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        kill(child, SIGKILL);
+        EXPECT_EQ(finish(child).status, -SIGKILL) << "the kill came after the end";
+        EXPECT_GE(trials(), std::max(before, until));
+        before = trials();
+    }
+    ASSERT_EQ(tune(arguments + "killed.db").status, 0);
+    const auto results = [&](const std::string &name) { return run(ATALLA_DB_TOOL, "--db " + name + " export --results").out; };
+    EXPECT_EQ(results("killed.db"), results("whole.db"));
+}
+
 TEST_F(Tune, VerifiesTheDatabase) {
     tuned("--shape 64x64x64 --budget 6");
     const Output good = tune("--verify-db");
