@@ -285,6 +285,22 @@ TEST_F(Tune, RefusesDatabasesThatItCannotUse) {
     EXPECT_THAT(refusal("--verify-db --db missing.db"), HasSubstr("missing.db"));
 }
 
+// A limit on file sizes stands in for the full disk: it stops the write in the same place.
+TEST_F(Tune, ADiskThatIsFullDuringTuningKeepsWhatWasDone) {
+    const std::string arguments = "--shape 64x64x64 --strategy random --budget 40 --seed 5 --quiet --json";
+    write("limited.sh", fmt::format("trap '' XFSZ; ulimit -f 256; exec {} {}", ATALLA_TUNE_TOOL, arguments));
+    const Output full = run("/bin/sh", "limited.sh");
+    EXPECT_EQ(full.status, 1);
+    EXPECT_EQ(full.out, "");
+    EXPECT_EQ(full.error, "atalla-tune: writing the database x.db failed: the disk is full, over a limit, or broken; everything recorded before is kept: free some space and run the same command again\n");
+    const size_t kept = Database(file("x.db")).select().size();
+    ASSERT_GT(kept, 0u);
+    ASSERT_LT(kept, 40u) << "the limit was not reached";
+    const json resumed = tuned(arguments);
+    EXPECT_EQ(resumed["from_database"], kept);
+    EXPECT_EQ(resumed["verified"], true);
+}
+
 TEST_F(Tune, RefusesPlacesThatItCannotWrite) {
     const Output output = tune("--shape 32x32x32 --budget 2 --quiet --emit none/gemm.in");
     EXPECT_EQ(output.status, 1);
