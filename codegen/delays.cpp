@@ -3,9 +3,34 @@
 #include <algorithm>
 #include <array>
 
+#include "codegen/resources.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
+
+namespace {
+
+// What takes time, longest first.
+constexpr std::array<Opcode, 3> waits = {Opcode::rcp_bf, Opcode::mul_s, Opcode::add_s};
+
+Op reads(Reg reg) {
+    Op op;
+    op.opcode = Opcode::or_s;
+    op.dst = zero_scalar;
+    op.src = {reg, zero_scalar};
+    return op;
+}
+
+}  // namespace
+
+Op Delays::starts(Opcode opcode) {
+    Op op;
+    op.opcode = opcode;
+    op.dst = delay_;
+    op.src = {zero_scalar, zero_scalar};
+    if (opcode == Opcode::rcp_bf) op.src = {kernel_.constant(0x3F800000)};
+    return op;
+}
 
 // The fewest cycles between two packets: one each, the initiation intervals of the lane units, and known delays.
 int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
@@ -35,8 +60,7 @@ int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, 
 std::vector<OpGroup> Delays::delay_packets(int cycles) {
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
     // An operation and the one that reads its result take its latency and a cycle.
-    const std::array<Opcode, 3> waits = {Opcode::rcp_bf, Opcode::mul_s, Opcode::add_s};
-    constexpr size_t nothing = 3;
+    constexpr size_t nothing = waits.size();
     const auto taken = [&](size_t choice) { return choice == nothing ? 1 : result_latency(machine_, waits[choice]) + 1; };
     // A packet costs what it takes to fetch now and then, a cycle too many is lost every time.
     constexpr int packet_cost = 1, lost_cycle_cost = 4;
@@ -50,25 +74,54 @@ std::vector<OpGroup> Delays::delay_packets(int cycles) {
             cost[left] = all;
             choices[left] = choice;
         }
-    Op read = {};
-    read.opcode = Opcode::or_s;
-    read.dst = zero_scalar;
+    Op read = reads(zero_scalar);
     std::vector<OpGroup> packets;
     for (int left = cycles; left > 0; left -= taken(choices[left])) {
         if (choices[left] != nothing) {
-            Op start;
-            start.opcode = waits[choices[left]];
-            start.dst = delay_;
-            start.src = {zero_scalar, zero_scalar};
-            if (start.opcode == Opcode::rcp_bf) start.src = {kernel_.constant(0x3F800000)};
-            packets.push_back({start});
-            read.src = {delay_, zero_scalar};
+            packets.push_back({starts(waits[choices[left]])});
+            read = reads(delay_);
         } else {
-            read.src = {zero_scalar, zero_scalar};
+            read = reads(zero_scalar);
         }
         packets.push_back({read});
     }
     return packets;
+}
+
+// Makes a packet up to `at` wait for a result that one behind `from` starts, in slots that are free. False if no such packets are
+// there, or none is so far from the other that not a cycle is lost.
+bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from, int at, int missing) {
+    if (at >= static_cast<int>(packets.size())) return false;   // behind the last
+    if (!delay_.defined()) delay_ = kernel_.scalar("delay");
+    const auto fits = [&](int packet, const Op &op) {
+        ResourceTable table(kernel_, 0);
+        for (const Op &other : packets[packet]) table.take(other, 0);
+        return table.fits(op, 0) && std::none_of(packets[packet].begin(), packets[packet].end(), [&](const Op &other) { return other.side != nullptr; });
+    };
+    const auto bank = [&]() -> int8_t & { return kernel_.registers[delay_.id].bank; };
+    const int8_t bank_before = bank();
+    for (const Opcode opcode : waits) {
+        const Op start = starts(opcode);
+        const int apart = result_latency(machine_, opcode) - missing;
+        for (int reader = at; apart > 0 && reader - apart >= from; reader--) {
+            const bool in_use = std::any_of(packets.begin() + (reader - apart), packets.begin() + at + 1, [&](const OpGroup &packet) {
+                return std::any_of(packet.begin(), packet.end(), [&](const Op &op) { return touches(op); });
+            });
+            if (in_use) break;
+            for (int8_t b = 0; b < static_cast<int8_t>(machine_.regs.scalar_banks); b++) {
+                bank() = bank_before >= 0 ? bank_before : b;
+                if (!fits(reader, reads(delay_)) || !fits(reader - apart, start)) continue;
+                graph.cycle = packet_of;
+                graph.ops.push_back(start);
+                graph.cycle.push_back(reader - apart);
+                graph.ops.push_back(reads(delay_));
+                graph.cycle.push_back(reader);
+                return true;
+            }
+        }
+    }
+    bank() = bank_before;
+    return false;
 }
 
 // Puts packets that take the missing cycles before packet `at`.
@@ -86,19 +139,21 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
     for (int attempt = 0; attempt < 64; attempt++) {
         std::vector<int> packet_of;
         std::vector<OpGroup> packets = gather(graph, &packet_of);
-        int at = -1, missing = 0;
+        int from = 0, at = -1, missing = 0;
         for (const Edge &e : graph.edges) {
             if (!e.hard) continue;
             const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
             if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                 at = packet_of[e.to];
+                from = e.distance == 0 ? packet_of[e.from] : 0;
                 missing = e.latency - apart;
             } else if (apart < e.latency && packet_of[e.to] == at) {
+                from = std::max(from, e.distance == 0 ? packet_of[e.from] : 0);
                 missing = std::max(missing, e.latency - apart);
             }
         }
         if (at < 0) return packets;
-        insert_delay(graph, packet_of, at, missing);
+        if (!share_delay(graph, packets, packet_of, from, at, missing)) insert_delay(graph, packet_of, at, missing);
     }
     throw Error("cannot generate code: the distance that the array's weights need could not be kept");
 }

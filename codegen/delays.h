@@ -26,8 +26,10 @@ public:
 
 private:
     int least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const;
+    bool share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from, int at, int missing);
     void insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_of, int at, int missing);
     std::vector<OpGroup> delay_packets(int cycles);
+    Op starts(Opcode opcode);
 
     Kernel &kernel_;
     const Machine &machine_;

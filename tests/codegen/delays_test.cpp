@@ -1,0 +1,80 @@
+// The distance between a row of the array and the next weights: kept by packets, and by waits in slots that are free.
+#include <gtest/gtest.h>
+
+#include "codegen/delays.h"
+#include "codegen/dependence.h"
+#include "isa/machine.h"
+
+namespace atalla::codegen {
+namespace {
+
+// A row, so many loads of one packet each, and a weight load.
+class RowThenWeights {
+public:
+    explicit RowThenWeights(int loads) : machine(find_machine("ax01")) {
+        kernel.machine = &machine;
+        const Reg row = kernel.vector("row"), product = kernel.vector("product"), pointer = kernel.scalar("pointer"), one = kernel.scalar("one");
+        add(Opcode::gemm_vv, product, {row, zero_vector});
+        for (int i = 0; i < loads; i++) {
+            weight = kernel.vector("weight");
+            add(Opcode::vreg_ld, weight, {pointer, one});
+        }
+        add(Opcode::lw_vi, {}, {weight});
+    }
+    std::vector<OpGroup> packets() {
+        ScheduleGraph graph(kernel, ops, -1);
+        for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
+        return Delays(kernel).packets(graph);
+    }
+    Machine machine;
+    Kernel kernel;
+
+private:
+    void add(Opcode opcode, Reg dst, std::array<Reg, 3> src) {
+        Op op;
+        op.opcode = opcode;
+        op.dst = dst;
+        op.src = src;
+        ops.push_back(op);
+    }
+    Reg weight;
+    std::vector<Op> ops;
+};
+
+TEST(Delays, AreNoneWherePacketsKeepTheDistance) {
+    RowThenWeights code(31);
+    for (const OpGroup &packet : code.packets()) EXPECT_EQ(packet.size(), 1u);
+}
+
+TEST(Delays, ShareThePacketsThatAreThere) {
+    for (const int loads : {19, 24, 30}) {
+        RowThenWeights code(loads);
+        const std::vector<OpGroup> packets = code.packets();
+        SCOPED_TRACE(loads);
+        ASSERT_EQ(packets.size(), static_cast<size_t>(loads) + 2);
+        // Of one a result is made, and the last waits for it.
+        int started = -1, latency = 0, waits = -1;
+        for (size_t p = 0; p < packets.size(); p++)
+            for (const Op &op : packets[p]) {
+                if (info(op.opcode).unit == Unit::Vlsu || info(op.opcode).unit == Unit::Array) continue;
+                if (op.dst != zero_scalar) {
+                    started = static_cast<int>(p);
+                    latency = result_latency(code.machine, op.opcode);
+                } else {
+                    waits = static_cast<int>(p);
+                }
+            }
+        ASSERT_GE(started, 0);
+        EXPECT_GT(waits, started);
+        const int last = static_cast<int>(packets.size()) - 1;
+        EXPECT_EQ(started + latency + last - waits, code.machine.sa.switch_spacing) << "not a cycle is lost";
+    }
+}
+
+TEST(Delays, TakePacketsOfTheirOwnWhereThereAreTooFew) {
+    RowThenWeights code(4);
+    EXPECT_GT(code.packets().size(), 6u);
+}
+
+}  // namespace
+}  // namespace atalla::codegen
