@@ -144,8 +144,11 @@ bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std
             if (transfers_to(blocks[b].ops, allocation) && !(near && op.access->slot.defined())) return false;
         }
     }
+    // Rows need the weights that the loop has left in the array.
+    const auto has = [](const std::vector<Op> &list, Opcode opcode) { return std::any_of(list.begin(), list.end(), [&](const Op &op) { return op.opcode == opcode; }); };
+    const bool rows = has(ops, Opcode::gemm_vv);
     for (size_t b = first; b <= last; b++)
-        if (b != loop && b != *places.turn && uses(blocks[b], registers)) return false;
+        if (b != loop && b != *places.turn && (uses(blocks[b], registers) || (rows && has(blocks[b].ops, Opcode::lw_vi)))) return false;
     return true;
 }
 

@@ -72,6 +72,15 @@ TEST_F(Gemm, LargerShapesAndSchedules) {
     EXPECT_LE(without_registers, 8);
 }
 
+// The last rows of a loop that turns run one turn of the nest later: not where other weights are loaded before.
+TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
+    if (!machine.timed()) GTEST_SKIP() << "no loop turns on a functional machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x128x128"}, {"b-layout", "kn"}});
+    const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=0,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=43,slots=2,sums_in_registers=1,weight_unroll=32");
+    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+}
+
 // Loops longer than a branch reaches, with transfers out of line.
 TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x256"}});
