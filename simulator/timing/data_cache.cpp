@@ -15,12 +15,9 @@ void DataCache::issue(uint32_t address, bool is_store, RegisterId destination, C
     const int64_t line = address / cache_.line;
     Set &set = sets_[static_cast<size_t>(line) % sets_.size()];
     const Cycle hit_latency = is_store ? timing_.store_hit : timing_.load_hit;
-    if (!is_store) {
-        writeback_.push(Source::Ex5, never, destination, now);
-    }
     int way = find(set, line);
     if (way >= 0) {
-        finish(now, hit_latency, is_store, false, now + 1);
+        finish(now, hit_latency, is_store, destination, false, now + 1);
     } else {
         way = victim(set);
         Way &replaced = set.ways[static_cast<size_t>(way)];
@@ -28,7 +25,8 @@ void DataCache::issue(uint32_t address, bool is_store, RegisterId destination, C
             request_line(replaced.line, true, now + 1);
         }
         request_line(line, false, now + 1);
-        miss_ = {now, replaced.dirty ? cache_.miss_dirty : cache_.miss_clean, is_store, cache_.line / cache_.beat};
+        miss_ = {now, replaced.dirty ? cache_.miss_dirty : cache_.miss_clean, is_store, destination,
+                 cache_.line / cache_.beat};
         units_.set_ready(Source::Ex5, never);
         misses_++;
         replaced = {line, false};
@@ -59,16 +57,18 @@ void DataCache::arrive(bool write, Cycle now) {
         return;
     }
     const Cycle hit_latency = miss_.is_store ? timing_.store_hit : timing_.load_hit;
-    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store, true, now);
+    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store,
+           miss_.destination, true, now);
 }
 
 // The latency of the access is known.
-void DataCache::finish(Cycle issued, Cycle latency, bool is_store, bool missed, Cycle next_write_back) {
+void DataCache::finish(Cycle issued, Cycle latency, bool is_store, RegisterId destination, bool missed,
+                       Cycle next_write_back) {
     units_.set_ready(Source::Ex5, issued + latency + timing_.ii_after_L);
     if (is_store) {
         last_store_ = std::max(last_store_, issued + 1 + latency);
     } else {
-        writeback_.offer_youngest(Source::Ex5, issued + 1 + latency, next_write_back);
+        writeback_.push(Source::Ex5, issued + 1 + latency, destination, next_write_back - 1);
     }
     if (observer_ != nullptr) [[unlikely]] {
         observer_->access(issued, issued + 1 + latency, is_store, missed);

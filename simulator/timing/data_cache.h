@@ -43,6 +43,7 @@ private:
         Cycle issued;
         Cycle least;  // what the miss adds at least
         bool is_store;
+        RegisterId destination;
         int64_t reads_left;  // beats that have not arrived
     };
 
@@ -50,7 +51,7 @@ private:
     int victim(const Set &set) const;
     void touch(Set &set, int way) const;
     void request_line(int64_t line, bool write, Cycle from);
-    void finish(Cycle issued, Cycle latency, bool is_store, bool missed, Cycle next_write_back);
+    void finish(Cycle issued, Cycle latency, bool is_store, RegisterId destination, bool missed, Cycle next_write_back);
 
     const Machine::Dcache cache_;
     const Machine::Ex5 timing_;

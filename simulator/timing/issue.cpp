@@ -119,18 +119,12 @@ void Engine::read_transfers(const TimedPacket &packet) {
 
 // Rule 7.
 bool Engine::structure_accepts(const TimedPacket &packet) {
-    bool accepts = true;
-    for (const TimedOperation &operation : packet.on_units()) {
-        accepts &= units_.accepts(operation.unit, now_);
-    }
+    bool accepts = units_.blocked(packet.used_units, now_) == 0;
     if (packet.rows > 0) {
         accepts &= array_.row_blocked_until(now_) == 0;
     }
     for (const TimedOperation &operation : packet.on_pads()) {
         accepts &= pads_[operation.pad].accepts(operation.is_write);
-    }
-    if (packet.scalar_accesses > 0) {
-        accepts &= units_.accepts(Source::Ex5, now_);
     }
     for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
         accepts &= dma_.blocked_until(transfers_[transfer].tile.pad, now_) == 0;
@@ -140,15 +134,8 @@ bool Engine::structure_accepts(const TimedPacket &packet) {
 
 // In the order of the causes of rule 42.
 bool Engine::wait_for_structure(const TimedPacket &packet) {
-    Cycle unit = 0, sdma = 0;
-    for (const TimedOperation &operation : packet.on_units()) {
-        unit = std::max(unit, units_.blocked_until(operation.unit, now_));
-    }
-    if (packet.scalar_accesses > 0) {
-        unit = std::max(unit, units_.blocked_until(Source::Ex5, now_));
-    }
-    if (unit > 0) {
-        return hold(Stall::Unit, unit);
+    if (const uint32_t blocked = units_.blocked(packet.used_units, now_); blocked != 0) {
+        return hold(Stall::Unit, units_.blocked_until(blocked, now_));
     }
     if (packet.rows > 0 && array_.row_blocked_until(now_) > 0) {
         return hold(Stall::Array, array_.row_blocked_until(now_));
@@ -158,6 +145,7 @@ bool Engine::wait_for_structure(const TimedPacket &packet) {
             return hold(Stall::Vlsu, never);
         }
     }
+    Cycle sdma = 0;
     for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
         sdma = std::max(sdma, dma_.blocked_until(transfers_[transfer].tile.pad, now_));
     }
@@ -243,7 +231,9 @@ void Engine::start_operations(const TimedPacket &packet, const std::array<uint32
     for (const TimedOperation &operation : packet.on_units()) {
         scoreboard_.reserve(operation.destination);
         writeback_.push(operation.unit, now_ + 1 + operation.latency, operation.destination, now_);
-        units_.set_ready(operation.unit, now_ + operation.interval);
+        if (operation.interval > 1) {
+            units_.set_ready(operation.unit, now_ + operation.interval);
+        }
     }
     for (const TimedOperation &operation : packet.on_array()) {
         scoreboard_.reserve(operation.destination);

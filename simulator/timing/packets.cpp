@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isa/packet_checker.h"
+#include "simulator/timing/units.h"
 
 namespace atalla::timing {
 
@@ -160,6 +161,11 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     const auto count = [&](OperationKind kind) {
         return static_cast<uint8_t>(std::ranges::count(operations, kind, &TimedOperation::kind));
     };
+    for (const TimedOperation &operation : operations) {
+        if (operation.kind == OperationKind::Unit || operation.kind == OperationKind::ScalarAccess) {
+            packet.used_units |= static_cast<uint16_t>(Units::bit(operation.unit));
+        }
+    }
     packet.units = count(OperationKind::Unit);
     packet.rows = count(OperationKind::Row);
     packet.accesses = count(OperationKind::VectorAccess);

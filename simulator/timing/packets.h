@@ -39,6 +39,7 @@ struct alignas(64) TimedPacket {
     uint8_t register_count = 0;
     uint8_t units = 0, rows = 0, accesses = 0, scalar_accesses = 0, transfers = 0;  // how many operations of each kind
     uint8_t bank_wait = 0;                                                          // rule 6: 0 or k
+    uint16_t used_units = 0;  // of scalar and lane units, EX5 included, one bit each by Source
     bool loads_weights = false;
     Control control = Control::None;
     uint32_t first_sector = 0, last_sector = 0;

@@ -22,31 +22,12 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       wake_(wakes.pad[number]),
       observer_(observer),
       vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
-      waiting_{Places(queue_ + 2), Places(queue_ + 2)} {}
-
-Pad::Place Pad::new_request(uint64_t order, int32_t packet, uint32_t row, bool write, bool of_transfer) {
-    if (unused_.empty()) [[unlikely]] {
-        unused_.push_back(static_cast<Place>(requests_.size()));
-        requests_.emplace_back();
-    }
-    const Place place = unused_.back();
-    unused_.pop_back();
-    PadRequest &request = requests_[place];
-    request.order = order;
-    request.packet = packet;
-    request.row = row;
-    request.write = write;
-    request.of_transfer = of_transfer;
-    pending_[write][row % filter_size]++;
-    return place;
-}
+      waiting_{Requests(queue_ + 2), Requests(queue_ + 2)} {}
 
 void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
-    const Place place = new_request(order, packet, row, write, false);
-    requests_[place].present_at = now + present_delay_;
-    requests_[place].destination = destination;
     (write ? stores_waiting_ : loads_)++;
-    vlsu_.push(place);
+    pending_[write][row % filter_size]++;
+    vlsu_.push({order, now + present_delay_, packet, row, destination, write, false});
     wake_ = std::min(wake_, now + present_delay_);
 }
 
@@ -79,8 +60,8 @@ void Pad::accept(Cycle now) {
         accept_from_dma(now);
         accepted++;
     }
-    if (accepted < accept_per_cycle_ && !vlsu_.empty() && requests_[vlsu_.front()].present_at <= now) {
-        waiting_[requests_[vlsu_.front()].write].push(vlsu_.front());
+    if (accepted < accept_per_cycle_ && !vlsu_.empty() && vlsu_.front().present_at <= now) {
+        waiting_[vlsu_.front().write].push(vlsu_.front());
         vlsu_.pop();
     }
 }
@@ -88,15 +69,17 @@ void Pad::accept(Cycle now) {
 void Pad::accept_from_dma(Cycle now) {
     const auto tile_row = static_cast<uint32_t>(dma_.accept_row(number_, now));
     const Transfer &transfer = dma_.transfer(number_);
-    waiting_[transfer.is_load].push(
-        new_request(transfer.order, transfer.packet, transfer.tile.pad_row + tile_row, transfer.is_load, true));
+    const bool write = transfer.is_load;
+    const uint32_t row = transfer.tile.pad_row + tile_row;
+    pending_[write][row % filter_size]++;
+    waiting_[write].push({transfer.order, now, transfer.packet, row, no_register, write, true});
 }
 
 // Rule 51: no older request of the other direction for the same row may be waiting, in the VLSU or in the pad.
 void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
-    for (const Places *queue : {&waiting_[!starting.write], &vlsu_}) {
+    for (const Requests *queue : {&waiting_[!starting.write], &vlsu_}) {
         for (size_t offset = 0; offset < queue->size(); offset++) {
-            const PadRequest &waiting = requests_[(*queue)[offset]];
+            const PadRequest &waiting = (*queue)[offset];
             if (waiting.write != starting.write && waiting.row == starting.row && waiting.order < starting.order) {
                 hazards_.refuse_overtaking(number_, starting, waiting, now);
             }
@@ -105,10 +88,8 @@ void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
 }
 
 void Pad::start(bool write, Cycle now) {
-    const Place place = waiting_[write].front();
+    const PadRequest started = waiting_[write].front();
     waiting_[write].pop();
-    unused_.push_back(place);
-    const PadRequest &started = requests_[place];
     next_start_[write] = now + start_interval_[write];
     started_[write]++;
     pending_[write][started.row % filter_size]--;
@@ -129,16 +110,17 @@ void Pad::start(bool write, Cycle now) {
 }
 
 void Pad::update_wake(Cycle now) {
-    wake_ = never;
+    Cycle next = never;
     for (const bool write : {false, true}) {
         if (!waiting_[write].empty()) {
-            wake_ = std::min(wake_, std::max(now + 1, next_start_[write]));
+            next = std::min(next, std::max(now + 1, next_start_[write]));
         }
     }
     if (!full()) {
-        const Cycle next_access = vlsu_.empty() ? never : requests_[vlsu_.front()].present_at;
-        wake_ = std::min(wake_, std::max(now + 1, std::min(next_access, dma_.next_present(number_))));
+        const Cycle next_access = vlsu_.empty() ? never : vlsu_.front().present_at;
+        next = std::min(next, std::max(now + 1, std::min(next_access, dma_.next_present(number_))));
     }
+    wake_ = next;
 }
 
 }  // namespace atalla::timing

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "isa/machine.h"
 #include "simulator/timing/cycle.h"
@@ -35,17 +34,14 @@ public:
     Cycle last_landing() const { return last_landing_; }
 
 private:
-    // Queues hold the places of requests in `requests_`, so that none is copied on its way.
-    using Place = uint32_t;
-    using Places = Queue<Place>;
+    using Requests = Queue<PadRequest>;
 
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
-    Place new_request(uint64_t order, int32_t packet, uint32_t row, bool write, bool of_transfer);
     void accept(Cycle now);
     void accept_from_dma(Cycle now);
     bool may_start(bool write, Cycle now) const { return !waiting_[write].empty() && now >= next_start_[write]; }
     void check_order(bool write, Cycle now) const {
-        const PadRequest &starting = requests_[waiting_[write].front()];
+        const PadRequest &starting = waiting_[write].front();
         if (pending_[!write][starting.row % filter_size] != 0) {
             find_overtaken(starting, now);
         }
@@ -67,10 +63,8 @@ private:
     Cycle &wake_;
     Observer *const observer_;
 
-    std::vector<PadRequest> requests_;
-    std::vector<Place> unused_;
-    Places vlsu_;
-    std::array<Places, 2> waiting_;  // accepted and not started: [reads, writes]
+    Requests vlsu_;
+    std::array<Requests, 2> waiting_;  // accepted and not started: [reads, writes]
     std::array<Cycle, 2> next_start_ = {long_ago, long_ago};
     std::array<uint64_t, 2> started_{};
     int64_t loads_ = 0;           // vreg.ld issued

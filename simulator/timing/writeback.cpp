@@ -1,67 +1,106 @@
 #include "simulator/timing/writeback.h"
 
+#include <bit>
+
 namespace atalla::timing {
+
+namespace {
+
+// More cycles than any result is away from being written: the longest way from issue to offer, and as many results of its
+// source before it as there can be.
+size_t longest_wait(const Machine &machine) {
+    const auto &vec = machine.vec;
+    const Cycle latency = std::max({machine.ex1.L, machine.ex2.rcp_sqrt_L, machine.ex2.divmod_L, machine.ex2.conv_L, machine.ex3.L,
+                                    machine.ex4.L, machine.ex5.load_hit + std::max(machine.dcache.miss_clean, machine.dcache.miss_dirty),
+                                    vec.add_L, vec.mul_L, vec.cmp_L, vec.exp_L, vec.reduce_L, vec.mov_to_scalar_L, machine.sa.L,
+                                    machine.pad.read_L + machine.vlsu.load_extra});
+    return static_cast<size_t>(latency + std::max({latency, machine.vlsu.load_queue, machine.sa.dst_queue}) + 8);
+}
+
+}  // namespace
 
 Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard, Wakes &wakes, Observer *observer)
     : scoreboard_(scoreboard),
+      wake_(wakes.writeback),
       observer_(observer),
       offer_to_use_(machine.wb.offer_to_use),
-      writes_per_bank_(static_cast<uint64_t>(machine.wb.writes_per_bank)),
-      wake_(wakes.writeback) {
-    // Each file has at most four banks: the nibbles of a 64-bit word hold all of them.
-    const auto set_banks = [this](int first, int count, int64_t banks, int first_bank) {
-        for (int number = 0; number < count; number++) {
-            bank_shift_[first + number] = static_cast<uint8_t>(4 * (first_bank + number % banks));
+      mask_(std::bit_ceil(longest_wait(machine)) - 1),
+      due_(mask_ + 1),
+      results_(source_count * (mask_ + 1)) {
+    last_.fill(long_ago);
+    // Each file has at most four banks: 64 bits hold the counts of all of them.
+    const auto set_banks = [&](int first, int end, int64_t banks, int first_bank) {
+        for (int64_t bank = 0; bank < banks; bank++) {
+            none_written_ += (full - static_cast<uint64_t>(machine.wb.writes_per_bank)) << (count_bits * (first_bank + bank));
+        }
+        for (int reg = first; reg < end; reg++) {
+            write_of_[static_cast<size_t>(reg)] = uint64_t{1} << (count_bits * (first_bank + (reg - first) % banks));
         }
     };
     set_banks(0, vector_base, machine.regs.scalar_banks, 0);
-    set_banks(vector_base, mask_base - vector_base, machine.regs.vector_banks, 4);
-    set_banks(mask_base, no_register - mask_base, machine.regs.mask_banks, 8);
-    bank_shift_[no_register] = no_bank;
+    set_banks(vector_base, mask_base, machine.regs.vector_banks, 4);
+    set_banks(mask_base, no_register, machine.regs.mask_banks, 8);
+}
+
+// The next cycle in which a result is due, `never` if there is none.
+inline Cycle Writeback::next_due(Cycle now) const {
+    if (now >= far_) [[likely]] {
+        const uint64_t ahead = std::rotr(near_, static_cast<int>((now + 1) % near));
+        return ahead != 0 ? now + 1 + std::countr_zero(ahead) : never;
+    }
+    for (Cycle at = now + 1; at <= far_; at++) {
+        if (due_[place_of(at)] != 0) {
+            return at;
+        }
+    }
+    return never;
 }
 
 void Writeback::step(Cycle now) {
-    const size_t here = place(now);
-    uint32_t due = due_[here];
-    due_[here] = 0;
-    entries_ &= ~(uint64_t{1} << here);
-    uint64_t used = 0;
+    const size_t place = place_of(now);
+    uint64_t counts = none_written_;
+    uint32_t lost = 0;
     // Bits ascend in the order of priority (rule 14).
-    for (; due != 0; due &= due - 1) {
-        const auto source = static_cast<size_t>(std::countr_zero(due));
-        if (const Cycle next = write_back(source, now, used); next != never) {
-            enter(source, next, now + 1);
+    const uint32_t due = due_[place];
+    due_[place] = 0;
+    for (uint32_t left = due; left != 0; left &= left - 1) {
+        const auto source = static_cast<size_t>(std::countr_zero(left));
+        const RegisterId reg = result(source, place);
+        const uint64_t write = write_of_[reg];
+        if ((counts & write * full) != 0) [[unlikely]] {
+            lost |= left & -left;
+            continue;
+        }
+        counts += write;
+        scoreboard_.release(reg, now + offer_to_use_);
+        written_[source]++;
+        if (observer_ != nullptr) [[unlikely]] {
+            observer_->result(static_cast<Source>(source), now);
         }
     }
-    const uint64_t ahead = std::rotr(entries_, static_cast<int>(place(now + 1)));
-    wake_ = ahead != 0 ? now + 1 + std::countr_zero(ahead) : never;
+    if (due != lost) {
+        last_write_ = now;
+    }
+    if (lost != 0) {
+        losers_ = lost;
+        lost_at_ = now;
+        for (; lost != 0; lost &= lost - 1) {
+            const auto source = static_cast<size_t>(std::countr_zero(lost));
+            postpone(source, result(source, place), now);
+        }
+    }
+    near_ &= ~(uint64_t{1} << (now % near));
+    wake_ = next_due(now);
 }
 
-inline Cycle Writeback::write_back(size_t source, Cycle now, uint64_t &used) {
-    Queue<Result> &waiting = results_[source];
-    const Result &result = waiting.front();
-    if (result.offer > now) [[unlikely]] {
-        return result.offer;
+// Rule 11: the results of a unit leave in their order, one a cycle.
+void Writeback::postpone(size_t source, RegisterId reg, Cycle now) {
+    Cycle to = now + 1;
+    while ((due_[place_of(to)] >> source & 1) != 0) {
+        std::swap(reg, result(source, place_of(to)));
+        to++;
     }
-    const RegisterId reg = result.reg;
-    // Rule 15: a result for a constant needs no bank.
-    if (const uint8_t shift = bank_shift_[reg]; shift != no_bank) {
-        if ((used >> shift & 15) == writes_per_bank_) {
-            losers_ = (lost_at_ == now ? losers_ : 0) | uint32_t{1} << source;
-            lost_at_ = now;
-            return now + 1;
-        }
-        used += uint64_t{1} << shift;
-    }
-    scoreboard_.release(reg, now + offer_to_use_);
-    written_[source]++;
-    last_write_ = now;
-    waiting.pop();
-    if (observer_ != nullptr) [[unlikely]] {
-        observer_->result(static_cast<Source>(source), now);
-    }
-    // Rule 11: the next result of this unit leaves in a later cycle.
-    return waiting.empty() ? never : waiting.front().offer;
+    enter(source, to, reg, now);
 }
 
 }  // namespace atalla::timing

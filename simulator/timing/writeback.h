@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "isa/machine.h"
 #include "simulator/timing/cycle.h"
@@ -12,26 +13,18 @@
 
 namespace atalla::timing {
 
+// A source offers its results in the order in which it was given them, one a cycle. So each result has a cycle of its own
+// among those of its source as soon as its offer is known: the ring holds them by cycle, and a result that loses moves on by
+// one together with those that follow close behind it.
 class Writeback {
 public:
     Writeback(const Machine &machine, Scoreboard &scoreboard, Wakes &wakes, Observer *observer);
 
-    // A result for `reg` that `source` offers from cycle `offer` on, behind those it was given before. `never` if the cycle is
-    // not known yet; offer_youngest() tells it later.
+    // A result for `reg` that `source` offers from cycle `offer` on, behind those it was given before.
     void push(Source source, Cycle offer, RegisterId reg, Cycle now) {
-        Queue<Result> &waiting = results_[index(source)];
-        waiting.push({offer, reg});
-        if (waiting.size() == 1) {
-            expect(index(source), offer, now + 1);
-        }
-    }
-    // `next_step`: the cycle that the next call of step() is for, or an earlier one.
-    void offer_youngest(Source source, Cycle offer, Cycle next_step) {
-        Queue<Result> &waiting = results_[index(source)];
-        waiting.back().offer = offer;
-        if (waiting.size() == 1) {
-            expect(index(source), offer, next_step);
-        }
+        const size_t from = index(source);
+        const Cycle at = std::max(std::max(offer, now + 1), last_[from] + 1);
+        enter(from, at, reg, now);
     }
 
     void step(Cycle now);
@@ -44,44 +37,45 @@ public:
     Cycle last_write() const { return last_write_; }
 
 private:
-    struct Result {
-        Cycle offer;
-        RegisterId reg;
-    };
     static constexpr size_t index(Source source) { return static_cast<size_t>(source); }
-
-    // The oldest result of a source, one bit each, in the entry of the cycle in which it is due: a ring. Those of later
-    // cycles wait in its last entry and are moved on from there.
-    static constexpr Cycle horizon = 64;
-    static size_t place(Cycle cycle) { return static_cast<size_t>(cycle) % static_cast<size_t>(horizon); }
-    void expect(size_t source, Cycle at, Cycle next_step) {
-        if (at != never) {
-            wake_ = std::min(wake_, enter(source, at, next_step));
+    size_t place_of(Cycle cycle) const { return static_cast<size_t>(cycle) & mask_; }
+    RegisterId &result(size_t source, size_t place) { return results_[source * (mask_ + 1) + place]; }
+    void enter(size_t source, Cycle at, RegisterId reg, Cycle now) {
+        const size_t place = place_of(at);
+        due_[place] |= static_cast<uint16_t>(1u << source);
+        result(source, place) = reg;
+        last_[source] = std::max(last_[source], at);
+        wake_ = std::min(wake_, at);
+        if (at < now + near) [[likely]] {
+            near_ |= uint64_t{1} << (at % near);
+        } else {
+            far_ = std::max(far_, at);
         }
     }
-    // The cycle of the entry.
-    Cycle enter(size_t source, Cycle at, Cycle next_step) {
-        const Cycle entry = std::min(std::max(at, next_step), next_step + horizon - 2);
-        due_[place(entry)] |= uint32_t{1} << source;
-        entries_ |= uint64_t{1} << place(entry);
-        return entry;
-    }
-    // When the source has a result to write back next, `never` if nobody knows.
-    Cycle write_back(size_t source, Cycle now, uint64_t &used);
+    void postpone(size_t source, RegisterId reg, Cycle now);
+    Cycle next_due(Cycle now) const;
 
-    // The writes of a cycle are counted in four bits per bank.
-    static constexpr uint8_t no_bank = 255;
+    static constexpr Cycle near = 64;
+
+    // The writes of a cycle are counted in five bits for each bank, from a start that sets the highest of them when the bank
+    // is full.
+    static constexpr int count_bits = 5;
+    static constexpr uint64_t full = 1u << (count_bits - 1);
 
     Scoreboard &scoreboard_;
+    Cycle &wake_;
     Observer *const observer_;
     const Cycle offer_to_use_;
-    const uint64_t writes_per_bank_;
-    Cycle &wake_;
-    std::array<uint32_t, horizon> due_{};
-    uint64_t entries_ = 0;  // which are not empty
-    std::array<uint8_t, register_ids> bank_shift_{};
-    std::array<Queue<Result>, source_count> results_;
+    uint64_t none_written_ = 0;                              // the counts at the start of a cycle
+    std::array<uint64_t, register_ids> write_of_{};          // one write of a register's bank; 0: needs none (rule 15)
+    size_t mask_ = 0;                                        // cycles of the ring, less one: no result is further away
+    std::vector<uint16_t> due_;                              // sources with a result in a cycle, one bit each
+    std::vector<RegisterId> results_;                        // by source and cycle
+    std::array<Cycle, source_count> last_;                   // the cycle of the youngest result
     std::array<uint64_t, source_count> written_{};
+    // Where results are due: one bit each for the near cycles, and the last cycle that was too far away for one.
+    uint64_t near_ = 0;
+    Cycle far_ = long_ago;
     uint32_t losers_ = 0;
     Cycle lost_at_ = long_ago;
     Cycle last_write_ = long_ago;
