@@ -66,12 +66,12 @@ private:
     Cycle &wake_;
     Observer *const observer_;
     const Cycle offer_to_use_;
-    uint64_t none_written_ = 0;                              // the counts at the start of a cycle
-    std::array<uint64_t, register_ids> write_of_{};          // one write of a register's bank; 0: needs none (rule 15)
-    size_t mask_ = 0;                                        // cycles of the ring, less one: no result is further away
-    std::vector<uint16_t> due_;                              // sources with a result in a cycle, one bit each
-    std::vector<RegisterId> results_;                        // by source and cycle
-    std::array<Cycle, source_count> last_;                   // the cycle of the youngest result
+    uint64_t none_written_ = 0;                      // the counts at the start of a cycle
+    std::array<uint64_t, register_ids> write_of_{};  // one write of a register's bank; 0: needs none (rule 15)
+    size_t mask_ = 0;                                // cycles of the ring, less one: no result is further away
+    std::vector<uint16_t> due_;                      // sources with a result in a cycle, one bit each
+    std::vector<RegisterId> results_;                // by source and cycle
+    std::array<Cycle, source_count> last_;           // the cycle of the youngest result
     std::array<uint64_t, source_count> written_{};
     // Where results are due: one bit each for the near cycles, and the last cycle that was too far away for one.
     uint64_t near_ = 0;
