@@ -5,6 +5,7 @@
 
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -13,7 +14,6 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int lanes = 32;
 // The lowest bf16 number: where the largest score of a row starts.
 constexpr float lowest = -0x1.FEp127f;
 
@@ -22,8 +22,6 @@ std::vector<int64_t> with_batch(std::vector<int64_t> extents, const std::vector<
         if (has == nullptr || batch[d].*has) extents.push_back(batch[d].extent);
     return extents;
 }
-
-int tiles_of(int64_t n) { return static_cast<int>((n + lanes - 1) / lanes); }
 
 }  // namespace
 
@@ -51,9 +49,9 @@ class AttentionPipeline {
 public:
     AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), point_(point), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)),
-          depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)), key_tiles_(tiles_of(shape.keys)), depth_tiles_(tiles_of(shape.depth)),
+          depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)), key_tiles_(static_cast<int>(tiles_of(shape.keys))), depth_tiles_(static_cast<int>(tiles_of(shape.depth))),
           // One more column of ones: the sum of p.
-          width_tiles_(tiles_of(shape.width + 1)), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.queries))),
+          width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.queries))),
           weight_unroll_(static_cast<int>(point["weight_unroll"])), row_unroll_(static_cast<int>(point["row_unroll"])), skips_(shape.skips_hidden(rows_)) {
         for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }

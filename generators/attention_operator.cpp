@@ -9,14 +9,12 @@
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
 
 namespace {
-
-constexpr int64_t lanes = 32;
-int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
 
 // Rows of all pads together that the buffers of a point take.
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {

@@ -4,6 +4,7 @@
 
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -11,11 +12,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int lanes = 32;
-
-int tiles_of(int n) { return (n + lanes - 1) / lanes; }
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 struct Dot {
     Func weights, part;

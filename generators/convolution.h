@@ -6,6 +6,7 @@
 
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 
 namespace atalla {
@@ -26,7 +27,7 @@ struct ConvolutionShape {
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
     // Blocks of lanes in which the channels come for each element of the kernel, or for each of its columns.
-    int64_t channel_tiles() const { return rows_on_lanes() ? (kernel_y + lane_rows() - 1) / lane_rows() : (in + 31) / 32; }
+    int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
     // Extents, innermost first.
@@ -48,7 +49,7 @@ struct ConvolutionPlan {
     int rows, blocks;                 // rows of the result for which the image is turned at once
     int strip_columns, strip_rows;    // what one load of the weights serves
     int stored_rows, strips, pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
-    int stored_pixels() const { return std::max((pixels + 31) / 32 * 32, strips * strip_columns * strip_rows); }
+    int stored_pixels() const { return std::max(round_up(pixels, lanes), strips * strip_columns * strip_rows); }
 };
 
 // Sums over 32 lanes in float32, rounded to bf16, and in bf16 over the rows of the kernel, its columns and the blocks of

@@ -10,14 +10,12 @@
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
 
 namespace {
-
-constexpr int64_t lanes = 32;
-int64_t tiles_of(int64_t n, int64_t tile = lanes) { return (n + tile - 1) / tile; }
 
 // Vector registers that a strip with its sums in registers leaves for weights, places and results on their way.
 constexpr int64_t registers_in_flight = 90;
@@ -38,7 +36,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
     const int64_t raw = (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 2;
     int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
-    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? tiles_of(shape.in, machine.pad.count) * machine.pad.count : lanes * channel_tiles);
+    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * channel_tiles);
     all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
     return all + (point["sums_in_registers"] ? 3 : 4) * pixels + 2 * lanes + machine.pad.count;
 }

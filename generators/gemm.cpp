@@ -5,6 +5,7 @@
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -33,8 +34,6 @@ std::vector<int64_t> GemmShape::c_extents() const { return with_batch({n, m}, ba
 std::vector<int64_t> GemmShape::operand_extents(const GemmOperand &operand) const { return operand.rows ? c_extents() : std::vector{n}; }
 
 namespace {
-
-constexpr int lanes = 32;
 
 // The pipeline while it is put together. W is a weight tile (32 vectors), P one 32-deep dot product in float32, C the bf16
 // sums over the tiles. As and Bs are the operands in the pads, a row of 32 elements of k for each m (n) and k tile.

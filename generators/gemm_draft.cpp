@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "generators/gemm_plan.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
 namespace {
-
-constexpr int64_t lanes = GemmPlan::lanes;
 
 // Fitted to simulated points of recorded sweeps, in cycles: what a visit costs beside its rows where the adder or the array
 // decides, a turn of the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.

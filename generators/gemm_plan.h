@@ -6,22 +6,19 @@
 
 #include "generators/gemm.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 
 namespace atalla {
 
-inline int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / block; }
-
 struct GemmPlan {
-    static constexpr int64_t lanes = 32;
-
     GemmPlan(const GemmShape &shape, const Machine &machine, const Point &point)
         : rows(std::min(point["rows"], shape.m)),
-          row_blocks(blocks_of(shape.m, rows)),
-          col_blocks(blocks_of(shape.n, lanes)),
-          k_tiles(blocks_of(shape.k, lanes)),
+          row_blocks(ceil_div(shape.m, rows)),
+          col_blocks(ceil_div(shape.n, lanes)),
+          k_tiles(ceil_div(shape.k, lanes)),
           pass(pass_rows(point, rows)),
-          stored_rows(blocks_of(pass, machine.pad.count) * machine.pad.count),
+          stored_rows(ceil_div(pass, machine.pad.count) * machine.pad.count),
           k_block(std::min(point["k_block"], k_tiles)),
           slots(point["slots"]),
           sums_in_registers(point["sums_in_registers"] != 0),

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "generators/gemm_plan.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
 namespace {
 
-constexpr int64_t lanes = GemmPlan::lanes;
 // Rows of B that may stay in one pad: a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
@@ -24,10 +24,10 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
     std::set<int64_t> values;
     const int64_t round = machine.pad.count;
     for (int64_t blocks = 1; blocks <= shape.m; blocks++) {
-        const int64_t rows = blocks_of(shape.m, blocks);
+        const int64_t rows = ceil_div(shape.m, blocks);
         if (rows > most_rows) continue;
         if (machine.timed()) values.insert(rows);   // small pads have no room for a tile that does not go round them
-        values.insert(std::min(shape.m, blocks_of(rows, round) * round));
+        values.insert(std::min(shape.m, ceil_div(rows, round) * round));
         if (rows <= round) break;
     }
     return {values.begin(), values.end()};
@@ -60,7 +60,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     for (int64_t unroll = round; unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     // All k tiles, or a part that divides them, which only a machine with small pads needs.
     std::vector<int64_t> k_blocks;
-    const int64_t k_tiles = blocks_of(shape.k, lanes);
+    const int64_t k_tiles = ceil_div(shape.k, lanes);
     for (int64_t part = 1; part <= k_tiles; part++)
         if (k_tiles % part == 0 && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
@@ -107,7 +107,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
                      [=](const Point &point) {
                          constexpr int64_t most_copies = 32;
-                         const int64_t rows = std::min(point["rows"], shape.m), blocks = blocks_of(shape.m, rows) * blocks_of(shape.n, lanes);
+                         const int64_t rows = std::min(point["rows"], shape.m), blocks = ceil_div(shape.m, rows) * ceil_div(shape.n, lanes);
                          const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
                          return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
                      });
@@ -139,7 +139,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
-                   {"k_block", blocks_of(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
+                   {"k_block", ceil_div(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);

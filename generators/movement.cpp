@@ -8,6 +8,7 @@
 #include "generators/transpose.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -17,11 +18,8 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int64_t lanes = 32;
 // Longer runs are cut into rows of this many elements where the pads have room.
 constexpr int64_t longest_run = 1024;
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Dimensions of one element go, neighbours that continue each other on both sides become one. Innermost (in the result) first.
 void simplify(MovedBox &box) {

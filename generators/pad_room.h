@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/machine.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -19,7 +20,7 @@ inline bool fit_pads(const Machine &machine, std::vector<PadUse> uses) {
     std::vector<int64_t> top(static_cast<size_t>(machine.pad.count), 0);
     for (const PadUse &use : uses)
         if (use.round)
-            for (int64_t &rows : top) rows += (use.rows + machine.pad.count - 1) / machine.pad.count;
+            for (int64_t &rows : top) rows += ceil_div(use.rows, machine.pad.count);
     std::sort(uses.begin(), uses.end(), [](const PadUse &a, const PadUse &b) { return a.rows > b.rows; });
     for (const PadUse &use : uses)
         if (!use.round) *std::min_element(top.begin(), top.end()) += use.rows;

@@ -12,6 +12,7 @@
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -21,7 +22,6 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int64_t lanes = 32;
 // Elements of a row that one tile takes on a machine with large pads; longer rows are cut.
 constexpr int64_t longest_row = 2048;
 // Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
@@ -31,8 +31,6 @@ constexpr double line_miss_cycles = 35;
 
 // The value of `parts` for blocks of two pages.
 constexpr int64_t in_pages = 2;
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // How the result is cut into blocks: `cols` of the innermost dimension times `rows` of the next; the others are loops.
 struct Tiling {
@@ -159,7 +157,7 @@ protected:
         KernelWork work;
         work.bytes = tensor_bytes();
         const auto counted = [&](const LaneCount &count, int64_t elements) {
-            const int64_t vectors = (elements + lanes - 1) / lanes;
+            const int64_t vectors = tiles_of(elements);
             work.lanes.adds += count.work.adds * vectors;
             work.lanes.muls += count.work.muls * vectors;
             work.lanes.exps += count.work.exps * vectors;
@@ -167,7 +165,7 @@ protected:
         };
         counted(count_, outputs_[0].elements());
         for (const Part &part : parts_) counted(count_of(part.node), nest_.dims[part.dim].extent);
-        const int64_t vectors = (outputs_[0].elements() + lanes - 1) / lanes;
+        const int64_t vectors = tiles_of(outputs_[0].elements());
         work.rows_loaded = work.rows_stored = vectors;
         return work;
     }
@@ -247,7 +245,7 @@ private:
             t.rows = 1;
         } else {
             const int64_t most = most_cols(machine);
-            t.cols = t.width <= most ? t.width : std::max(lanes, most / 2);
+            t.cols = t.width <= most ? t.width : std::max<int64_t>(lanes, most / 2);
             t.rows = std::min(block, t.height);
         }
         t.guarded = t.cols % lanes != 0;

@@ -10,6 +10,7 @@
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -18,9 +19,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int lanes = 32;
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
@@ -303,7 +301,7 @@ double pool_tolerance_ulps(const PoolShape &shape) {
 }
 
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
-    if (shape.planes_outermost) return plane_pool_kernel(shape, machine, point);
+    if (shape.planes_outermost) return plane_pool_kernel(shape, point);
     return PoolKernel(shape, machine, point).run();
 }
 

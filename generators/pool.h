@@ -8,6 +8,7 @@
 #include "generators/kernel_run.h"
 #include "generators/operator.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 #include "schedules/space.h"
 
@@ -43,7 +44,7 @@ struct PoolShape {
     double divisor = 0;   // divisor_override, 0: the elements of the window
     bool bias = false;    // Weighted: what is added to a plane
 
-    int64_t vectors() const { return (channels + 31) / 32; }
+    int64_t vectors() const { return tiles_of(channels); }
 };
 
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
@@ -59,12 +60,12 @@ bool uniform(const PoolAxis &axis, bool count_include_pad);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
-// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back, in
-// strips of rows where whole planes do not fit the pads. An
+// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
 // infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign. Weighted windows are always of planes outermost,
 // and of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
+bool planes_fit(const PoolShape &shape, const Machine &machine);   // the pads
 Space plane_pool_space(const PoolShape &shape, const Machine &machine);
-KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Point &point);
 
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);

@@ -7,6 +7,7 @@
 #include "generators/pool.h"
 #include "generators/reduce_operators.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -39,7 +40,7 @@ public:
 
 protected:
     // Vectors of results: 32 channels of a place, or 32 planes.
-    int64_t results() const { return shape_.planes_outermost ? (shape_.images * shape_.channels + 31) / 32 * shape_.x.results * shape_.y.results : shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
+    int64_t results() const { return shape_.planes_outermost ? tiles_of(shape_.images * shape_.channels) * shape_.x.results * shape_.y.results : shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &) const override {

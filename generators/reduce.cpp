@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -17,9 +17,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int lanes = 32;
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // As many sums or extrema side by side as hide the latency of the adder.
 int accumulators_of(int64_t terms) {

@@ -9,6 +9,7 @@
 #include "generators/kernel_run.h"
 #include "generators/operator.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 #include "schedules/space.h"
 
@@ -25,7 +26,7 @@ struct ReduceShape {
     int64_t lanes = 1, length = 1, kept = 1, other = 1, outer = 1;
     double divisor = 1;   // of the sum: Mean, Var
 
-    int64_t vectors() const { return ((along_lanes ? length : lanes) + 31) / 32; }
+    int64_t vectors() const { return tiles_of(along_lanes ? length : lanes); }
     int64_t count() const { return length * other; }          // elements that make a result
     int64_t elements() const { return lanes * length * kept * other * outer; }
     int64_t results() const { return lanes * kept * outer; }

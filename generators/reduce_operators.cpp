@@ -9,6 +9,7 @@
 #include "generators/pipeline_workload.h"
 #include "generators/reduce.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -49,7 +50,7 @@ protected:
         KernelWork work;
         work.bytes = tensor_bytes();
         work.rows_loaded = rows;
-        work.rows_stored = (shape_.results() + 31) / 32;
+        work.rows_stored = tiles_of(shape_.results());
         // Along lanes the array sums, across lanes the adder does; an extremum compares either way.
         if (shape_.extremum()) {
             work.lanes.adds = std::max<int64_t>(0, rows - results);

@@ -1,12 +1,12 @@
 #include "generators/row_kernel.h"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -15,7 +15,6 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int lanes = 32;
 // Vector registers that the values of unrolled rows may take, and straight-line code that the instruction cache holds.
 constexpr double most_values = 160, most_packets = 380;
 constexpr int most_sides = 4;
@@ -137,7 +136,7 @@ Func RowKernel::largest(const std::string &name, Func values) {
         all.resize(half);
     }
     // In float32: Halide's JIT has no maximum of bf16 lanes.
-    x.value(m) = -std::numeric_limits<float>::infinity();
+    x.value(m) = -infinity;
     x.value(m) = max(x.value(m), f32(all[0]));
     extrema_.push_back(x);
     return x.value;

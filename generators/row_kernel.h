@@ -9,6 +9,7 @@
 
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 #include "schedules/space.h"
 
@@ -17,7 +18,7 @@ namespace atalla {
 // A matrix of `rows` rows of `length` elements, dense.
 struct RowShape {
     int64_t rows = 0, length = 0;
-    int64_t vectors() const { return (length + 31) / 32; }
+    int64_t vectors() const { return tiles_of(length); }
 };
 
 // What the steps of a row cost, for the draft model and the constraints of a space.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -81,7 +80,7 @@ public:
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         RowKernel k(shape_, machine, point, "Y");
-        const Func x = k.rows_of("X", -std::numeric_limits<float>::infinity());
+        const Func x = k.rows_of("X", -infinity);
         const Func largest = k.largest("largest", x);
         Func e("e"), inverse("inverse"), y("Y_rows");
         e(k.n, k.m) = machine_exp(strict_float(x(k.n, k.m) - bf16(largest(k.m))));

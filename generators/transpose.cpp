@@ -7,6 +7,7 @@
 
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -14,10 +15,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int64_t lanes = 32;
-
-int64_t tiles_of(int64_t n) { return (n + lanes - 1) / lanes; }
 
 class TransposeWorkload : public PipelineWorkload {
 public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 namespace atalla::vocabulary {
 
 using BFloat = Halide::bfloat16_t;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
 
 inline Halide::Expr f32(Halide::Expr e) { return Halide::cast<float>(std::move(e)); }
 inline Halide::Expr bf16(Halide::Expr e) { return Halide::cast<BFloat>(std::move(e)); }

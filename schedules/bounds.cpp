@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "schedules/chains.h"
 
 namespace atalla {
@@ -10,8 +11,6 @@ namespace atalla {
 namespace {
 
 constexpr int64_t element_bytes = 2;  // bf16
-
-int64_t ceil_div(int64_t dividend, int64_t divisor) { return (dividend + divisor - 1) / divisor; }
 
 // From the issue of an operation with latency L to the end of a run that waits for its result: execute from t+1, offered
 // and written at t+1+L, and the run lasts one cycle more (rules 10 and 41).

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "isa/error.h"
+#include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/chains.h"
 
@@ -16,8 +17,6 @@ namespace {
 
 constexpr int64_t element_bytes = 2;  // bf16
 constexpr int64_t most_multiplications = 100'000'000'000'000;
-
-int64_t ceil_div(int64_t dividend, int64_t divisor) { return (dividend + divisor - 1) / divisor; }
 
 // Elements that the machine can hold outside DRAM: everything a value can be read back from, and what moves between
 // pads and registers or pads and DRAM. Operations in flight need no room of their own: their destination is reserved.

@@ -9,11 +9,10 @@
 #include <span>
 
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "simulator/memory.h"
 
 namespace atalla {
-
-constexpr int lanes = 32;
 
 // The weight buffer of the array. Column j holds the vector that output lane j is the dot product with. Columns live in a
 // ring, so shifting all of them right costs one column; the layout is [depth][column], so that a row against the

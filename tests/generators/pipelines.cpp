@@ -1,6 +1,7 @@
 #include "tests/generators/pipelines.h"
 
 #include "generators/vocabulary.h"
+#include "isa/vectors.h"
 
 namespace atalla::pipelines {
 
@@ -8,10 +9,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int lanes = 32;
-
-int round_up(int n) { return (n + lanes - 1) / lanes * lanes; }
 
 Expr machine_call(const std::string &name, Expr e) {
     return Internal::Call::make(Float(32), name, {f32(std::move(e))}, Internal::Call::PureExtern);
@@ -24,7 +21,7 @@ struct PlaneSchedule {
     int padded;
     Func out;
 
-    PlaneSchedule(const Plane &p, const std::string &name) : plane(p), padded(round_up(p.cols)), out(name) {}
+    PlaneSchedule(const Plane &p, const std::string &name) : plane(p), padded(round_up(p.cols, lanes)), out(name) {}
 
     // Copies of input rows to the pads, up to the last whole vector; `beyond` fills the lanes after the last column.
     Func rows_of(ImageParam x, const std::string &name, std::optional<float> beyond = {}) {
@@ -226,7 +223,7 @@ KernelDefinition spread(const Plane &plane) {
 }
 
 KernelDefinition product(const Product &p) {
-    const int k_blocks = round_up(p.k) / lanes, cols = std::min(p.n, lanes);
+    const int k_blocks = tiles_of(p.k), cols = std::min(p.n, lanes);
     ImageParam a = tensor("A", {p.k, p.m}), b = tensor("B", {p.k, p.n});
     Var n("n"), m("m"), k("k"), kb("kb"), no("no"), ni("ni"), mo("mo"), mi("mi"), w("w");
     Func As("As"), Bs("Bs"), W("W"), P("P"), C("C"), E("E"), out("C_out");
@@ -269,7 +266,7 @@ KernelDefinition product(const Product &p) {
 }
 
 KernelDefinition convolution(const Image &image) {
-    const int ci_padded = round_up(image.ci), co_padded = round_up(image.co), ci_blocks = ci_padded / lanes;
+    const int ci_padded = round_up(image.ci, lanes), co_padded = round_up(image.co, lanes), ci_blocks = ci_padded / lanes;
     ImageParam xs = tensor("X", {image.ci, image.width, image.height}), ws = tensor("F", {image.ci, image.co, 3, 3});
     Var c("c"), o("o"), x("x"), y("y"), u("u"), v("v"), b("b"), w("w"), ot("ot"), ol("ol");
     Func pixels("pixels"), taps("taps"), weights("weights"), part("part"), sums("sums"), out("Y");
