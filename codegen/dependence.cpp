@@ -1,6 +1,7 @@
 #include "codegen/dependence.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -131,7 +132,7 @@ private:
                 // A transfer ahead goes to the slot that accesses before the change of slots used.
                 const auto changed = writer_.find(other->slot.id);
                 const bool before_change = changed != writer_.end() && changed->second.iteration == site.iteration && changed->second.op > site.op;
-                if (!op.ahead) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
+                if (!op.ahead || !machine_.timed()) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
                 else if (before_change || other->earlier) edge(site, i, iteration, 1);
             }
             if (op.opcode == Opcode::scpad_st)
@@ -140,11 +141,22 @@ private:
                 edge(last->second, i, iteration, 1);
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
             engine_[op.pad] = {i, iteration};
+            if (!machine_.timed()) synchronous(op, i, iteration);
         } else {
             // Accesses wait for the last of several barriers, and so for all.
             if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};
         }
+    }
+
+    // A transfer without a wait: it is over when the next packet begins, and what another direction moves may be the same bytes.
+    void synchronous(const Op &op, int i, int iteration) {
+        if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
+        barrier_[op.orders] = {i, iteration};
+        const bool load = op.opcode == Opcode::scpad_ld;
+        for (Site other : transfers_[load ? 1 : 0])
+            if (other.op != i || other.iteration != iteration) edge(other, i, iteration, 1);
+        transfers_[load ? 0 : 1].push_back({i, iteration});
     }
 
     // After how many iterations of this loop (at least one) `later` touches the row of `earlier`; 0: never. What is not a
@@ -177,6 +189,7 @@ private:
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
     std::map<int, Site> barrier_, engine_, side_engine_;
+    std::array<std::vector<Site>, 2> transfers_;   // loads, stores
 };
 
 }  // namespace

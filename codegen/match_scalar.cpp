@@ -48,10 +48,10 @@ Value Matcher::reduce_lanes(const VectorReduce *reduce) {
     }
     const Value::Kind kind = type.element_of() == BFloat(16) ? Value::Vector : Value::Sum;
     if (kernel_.machine->timed()) return {kind, 0, result};
-    // Upstream's functional simulator leaves the sum in float32.
+    // Upstream's functional simulator leaves the sum in float32. Not by the operation that a move is: moves are dropped.
     Op round;
-    round.opcode = Opcode::sub_vv;
-    round.src = {result, zero_vector};
+    round.opcode = Opcode::sub_vs;
+    round.src = {result, zero_scalar};
     return {kind, 0, emit(round, RegisterClass::Vector, "reduced")};
 }
 

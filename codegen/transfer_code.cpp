@@ -145,7 +145,7 @@ std::vector<Channel> TransferCode::channels(const Copy &copy, const std::vector<
 Op TransferCode::transfer(const Channel &c, size_t i, bool ahead) const {
     Op op;
     op.opcode = c.copy->load ? Opcode::scpad_ld : Opcode::scpad_st;
-    op.dst = c.pad[i];
+    if (kernel_.machine->timed()) op.dst = c.pad[i];
     op.src = {c.pad[i], c.mem[i], c.control[i]};
     op.pad = c.run.group[i].pad;
     op.orders = c.copy->allocation;
@@ -187,6 +187,7 @@ void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
 }
 
 void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool late) const {
+    if (!kernel_.machine->timed()) return;
     for (const Channel &c : channels) {
         // A pad has one transfer at a time: the last of a group ends after the others of its pad.
         std::map<int, Reg> last;
@@ -244,12 +245,16 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
             start_all(c, ahead, out);
             continue;
         }
-        // Nothing writes the base registers, which are busy until a transfer ends.
-        const Reg first = kernel_.scalar(kernel_.allocations[copy.allocation].name + "_mem");
-        out.push_back(value_op(first, mem_bytes(copy, 0), {kernel_.tensors[copy.tensor].base}));
+        const LinearForm begin = mem_bytes(copy, 0);
+        const Reg base = kernel_.tensors[copy.tensor].base;
+        const bool at_base = begin.is_constant() && begin.constant == 0;
+        const Reg first = at_base ? base : kernel_.scalar(kernel_.allocations[copy.allocation].name + "_mem");
+        if (!at_base) out.push_back(value_op(first, begin, {base}));
         for (size_t i = 0; i < run.group.size(); i++) {
             const Tile &tile = run.group[i];
-            c.pad[i] = kernel_.constant_register(static_cast<int32_t>(pad_bytes(copy, tile).constant), base_registers + tile.pad);
+            const auto bytes = static_cast<int32_t>(pad_bytes(copy, tile).constant);
+            // Nothing writes the base registers, which are busy until a transfer ends; what is never waited for needs none for zero.
+            c.pad[i] = bytes == 0 && !kernel_.machine->timed() ? zero_scalar : kernel_.constant_register(bytes, base_registers + tile.pad);
             if (tile.mem == 0) c.mem[i] = first;
             else out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
         }

@@ -45,7 +45,8 @@ public:
     void step_pads(const Channel &c, Body &out) const;
     void step_memory(const Channel &c, Body &out) const;
     void start_group(const Channel &c, bool ahead, Body &out) const;
-    // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow.
+    // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow. Nothing on a
+    // machine without timing, where a transfer has ended when the next packet begins.
     void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
     // Behind it every store before it has landed.
     Op fence(int allocation) const;
