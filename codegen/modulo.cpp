@@ -241,13 +241,15 @@ private:
             for (Reg r : reads_of(graph.ops[i])) touch(r, graph.cycle[i]);
         }
         std::vector<int> live(interval, 0);
+        // A register is free behind the packet that reads it last, which of the few masks may be one too late.
+        const int last_packet = cls == RegisterClass::Mask ? 1 : 0;
         // One that other blocks share, or that lives from an iteration into the next, has its register all the time.
         int throughout = cls == RegisterClass::Mask ? static_cast<int>(shared_masks_.size()) : 0;
         for (const auto &[r, life] : lives) {
             if (cls == RegisterClass::Mask && shared_masks_.count(Reg{r})) continue;
             if (!made.count(r) || life.first / interval != life.second / interval) throughout++;
             else
-                for (int cycle = life.first; cycle < life.second; cycle++) live[cycle % interval]++;
+                for (int cycle = life.first; cycle < life.second + last_packet; cycle++) live[cycle % interval]++;
         }
         return throughout + *std::max_element(live.begin(), live.end());
     }
