@@ -36,7 +36,8 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     Space space;
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
-        .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls);
+        .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls)
+        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
@@ -57,13 +58,16 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost) {
     const auto rows = static_cast<double>(shape.rows), vectors = static_cast<double>(shape.vectors());
     const auto unrolled_rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
-    if (!machine.timed()) return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4;
+    // The weights of the array are 32 loads; a reduction holds its unit for as long as it takes.
+    const double reductions = point["reduced"] != 0 ? static_cast<double>(machine.vec.reduce_ii) * cost.sums * vectors * unrolled_rows : 0;
+    if (!machine.timed())
+        return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const double packets = operations(cost) * unrolled_rows * unrolled / 2;
     constexpr double loop_cost = 60, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 11;
     double iteration = unrolled >= vectors ? cost.latency + unrolled_rows * vectors * unit
                                            : unrolled_rows * cost.passes * vectors / unrolled * (loop_cost + unrolled * unit / cost.passes);
-    iteration += miss * std::max(0.0, packets - most_packets);
+    iteration = std::max(iteration, reductions) + miss * std::max(0.0, packets - most_packets);
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + blocks * block_cost, bytes = 2 * rows * static_cast<double>(shape.length);
     const double first = 2 * bytes / blocks / bytes_per_cycle;
@@ -73,13 +77,14 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
 std::string row_words(const RowShape &shape, const Point &point) {
     std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows) : fmt::format("blocks of {} rows", point["rows"]);
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
+    text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : "; steps in registers");
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
@@ -109,11 +114,19 @@ void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(st
 Func RowKernel::sum(const std::string &name, Func values) {
     Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, vectors_, name + "_r")};
     Var b("b");
-    s.part(s.lane, m, b) = 0.0f;
-    s.part(s.lane, m, b) += f32(values(b * lanes + s.depth, m)) * f32(ones_(s.depth, s.lane));
-    s.block(s.lane, m, b) = bf16(s.part(s.lane, m, b));
+    const Expr value = f32(values(b * lanes + s.depth, m));
     s.total(m) = -0.0f;
-    s.total(m) = strict_float(s.total(m) + f32(s.block(0, m, s.blocks)));
+    if (reduced_) {
+        s.part(m, b) = 0.0f;
+        s.part(m, b) += value;
+        s.block(m, b) = bf16(s.part(m, b));
+        s.total(m) = strict_float(s.total(m) + f32(s.block(m, s.blocks)));
+    } else {
+        s.part(s.lane, m, b) = 0.0f;
+        s.part(s.lane, m, b) += value * f32(ones_(s.depth, s.lane));
+        s.block(s.lane, m, b) = bf16(s.part(s.lane, m, b));
+        s.total(m) = strict_float(s.total(m) + f32(s.block(0, m, s.blocks)));
+    }
     sums_.push_back(s);
     return s.total;
 }
@@ -195,8 +208,14 @@ KernelDefinition RowKernel::finish(Func result) {
             s.total.update().split(s.blocks, ro, ru, std::min(vector_unroll_, vectors_));
         }
         const LoopLevel at = vector_unroll_ > 1 ? LoopLevel(s.total, RVar("r_unroll")) : LoopLevel(s.total, s.blocks);
-        s.block.compute_at(at).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-        s.part.compute_at(at).vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+        s.block.compute_at(at);
+        s.part.compute_at(at);
+        if (reduced_) {
+            s.part.update().atomic().vectorize(s.depth, lanes);
+        } else {
+            s.block.bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
+            s.part.vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+        }
         in_registers({s.part, s.block, s.total});
     }
     for (Extremum &x : extrema_) {
@@ -211,7 +230,7 @@ KernelDefinition RowKernel::finish(Func result) {
         }
         in_registers({x.lanes, x.value});
     }
-    if (!sums_.empty()) {
+    if (!sums_.empty() && !reduced_) {
         ones_.compute_root().vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
         in_registers({ones_});
     }

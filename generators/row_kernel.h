@@ -19,12 +19,15 @@ namespace atalla {
 struct RowShape {
     int64_t rows = 0, length = 0;
     int64_t vectors() const { return tiles_of(length); }
+    // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are there.
+    bool is_short() const { return vectors() <= 4; }
 };
 
 // What the steps of a row cost, for the draft model and the constraints of a space.
 struct RowCost {
     double adds = 0, muls = 0, exps = 0;   // lane operations a vector
     double passes = 0;                     // loops over a row, one after the other
+    double sums = 0;                       // sums of a row
     double latency = 0;                    // cycles from the first load of a row to its last store
     double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
     int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
@@ -32,7 +35,8 @@ struct RowCost {
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
-// row in straight-line code: all of them, or a part that divides them.
+// row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes where
+// rows are short, instead of the array.
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
@@ -60,7 +64,8 @@ public:
     void single(Halide::Func step);
     void lanes_of(Halide::Func step, Halide::Var lane);
 
-    // The sum of a row of bf16 values in float32: 32 at a time through the array, rounded to bf16, these in float32.
+    // The sum of a row of bf16 values in float32: 32 at a time through the array or the reduction unit, with the same result, rounded
+    // to bf16, these in float32.
     Halide::Func sum(const std::string &name, Halide::Func values);
     // The largest of a row (NaN are passed over), the smallest.
     Halide::Func largest(const std::string &name, Halide::Func values);
@@ -88,6 +93,7 @@ private:
 
     const Machine &machine_;
     int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
+    bool reduced_;
     Halide::Func out_;
     Halide::Func ones_{"ones"};
     Halide::Var k_{"k"}, w_{"w"};

@@ -64,6 +64,11 @@ protected:
         return values;
     }
     int64_t all_vectors() const { return shape_.rows * shape_.vectors(); }
+    static void sum_on_array(KernelWork &work, int64_t vectors) {
+        work.array_rows = vectors;
+        work.array_loads = 32;
+        work.array_tiles = 1;
+    }
 
     RowShape shape_;
     RowCost cost_;
@@ -71,7 +76,7 @@ protected:
 
 // ---- softmax
 
-constexpr RowCost softmax_cost{2, 2, 1, 3, 200, 2, 0, 1}, log_softmax_cost{4, 1, 1, 3, 300, 2, 0, 1};
+constexpr RowCost softmax_cost{2, 2, 1, 3, 1, 200, 2, 0, 1}, log_softmax_cost{4, 1, 1, 3, 1, 300, 2, 0, 1};
 
 // exp(x - max) / sum of it, or the logarithm of that: x - max - log(sum).
 class Softmax : public RowWorkload {
@@ -126,9 +131,7 @@ protected:
         else work.lanes = {vectors + later, vectors, vectors, shape_.rows};
         work.copies = later;
         work.rows_loaded = work.rows_stored = vectors;
-        work.array_rows = vectors;
-        work.array_loads = 32;
-        work.array_tiles = 1;
+        if (!shape_.is_short()) sum_on_array(work, vectors);
         return work;
     }
 
@@ -148,6 +151,7 @@ RowCost norm_cost(const NormShape &norm) {
     cost.adds = norm.centred + norm.bias;
     cost.muls = 2 + norm.weight;
     cost.passes = norm.centred ? 3 : 2;
+    cost.sums = norm.centred ? 2 : 1;
     cost.latency = norm.centred ? 330 : 200;
     cost.values = 2;
     cost.fixed_rows = norm.weight + norm.bias;
@@ -214,9 +218,7 @@ protected:
         work.bytes = tensor_bytes();
         work.lanes = {(norm_.centred + norm_.bias) * vectors, (2 + norm_.weight) * vectors, 0, 0};
         work.rows_loaded = work.rows_stored = vectors;
-        work.array_rows = (1 + norm_.centred) * vectors;
-        work.array_loads = 32;
-        work.array_tiles = 1;
+        if (!shape_.is_short()) sum_on_array(work, (1 + norm_.centred) * vectors);
         return work;
     }
 
