@@ -94,7 +94,7 @@ public:
             const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = operands() + 1;
             const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
             const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
-            return (buffers + groups - 1) / groups * rows + buffers <= machine.pad_rows();
+            return (buffers + groups - 1) / groups * rows + small_operands() <= machine.pad_rows();
         });
         return space;
     }
@@ -179,6 +179,12 @@ private:
     };
 
     int64_t operands() const { return static_cast<int64_t>(names_.size() + parts_.size()); }
+    // Those that take rows of their own beside a block: what is computed once, single numbers.
+    int64_t small_operands() const {
+        auto count = static_cast<int64_t>(parts_.size());
+        for (size_t i = 0; i < names_.size(); i++) count += nest_.is_single(i) ? 1 : 0;
+        return count;
+    }
     size_t input_of(const std::string &name) const { return static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin()); }
 
     // The only dimension that all inputs of a call have, where others are without it.
@@ -288,7 +294,7 @@ private:
     bool fits(const Machine &machine, const Tiling &t) const {
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
         const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
-        return rows * (operands() + 1) + 4 * operands() <= machine.pad.count * machine.pad_rows() &&
+        return rows * (operands() + 1) + 4 * small_operands() <= machine.pad.count * machine.pad_rows() &&
                rows <= 4 * most_buffer_rows;
     }
 
