@@ -361,7 +361,17 @@ Value Matcher::evaluate_select(const Select *select) {
         condition = LT::make(le->b, le->a);
         std::swap(on, off);
     }
+    if (const auto taken = known_here(condition)) return evaluate(*taken ? on : off);
     return choose(evaluate(condition), evaluate(on), evaluate(off));
+}
+
+// A comparison of indices that loops outside have decided.
+std::optional<bool> Matcher::known_here(const Expr &condition) {
+    const auto *less = condition.as<LT>();
+    if (less == nullptr || !condition.type().is_scalar() || !less->a.type().is_int()) return std::nullopt;
+    const LinearForm value = scope_.linear(Select::make(condition, IntImm::make(Int(32), 1), IntImm::make(Int(32), 0)));
+    if (!value.is_constant()) return std::nullopt;
+    return value.constant != 0;
 }
 
 // Takes the value for lanes that are off, then overwrites the lanes that are on.

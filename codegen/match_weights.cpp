@@ -22,10 +22,10 @@ bool Matcher::fills_weights(const For *loop) const {
 }
 
 // Walks the loops that fill a tile in the order in which they will run, each from its last iteration to its first: the
-// vectors must come as 31, 30, ... 0.
+// vectors must come as n-1, n-2, ... 0. Where n is not 32, the other columns of a product mean nothing.
 void Matcher::check_filling(const For *outermost) {
     constexpr int64_t lanes = 32;
-    int64_t next = lanes;
+    int64_t next = 0;
     std::string name;
     const std::function<void(const Stmt &)> walk = [&](const Stmt &s) {
         if (const auto *loop = s.as<For>()) {
@@ -47,16 +47,17 @@ void Matcher::check_filling(const For *outermost) {
         } else if (const auto *store = s.as<Store>()) {
             const auto *ramp = store->index.as<Ramp>();
             const LinearForm index = ramp != nullptr ? scope_.linear(ramp->base) : LinearForm{};
+            if (name.empty()) next = floor_div(index.constant, lanes) + 1;
             const bool in_order = ramp != nullptr && ramp->lanes == lanes && is_const_one(ramp->stride) && index.is_constant() &&
                                   index.constant == --next * lanes && (name.empty() || name == store->name);
-            if (!in_order) fail("the loop does not fill the 32 vectors of one weight tile in order", Stmt(outermost));
+            if (!in_order || next >= lanes) fail("the loop does not fill the vectors of one weight tile in order", Stmt(outermost));
             name = store->name;
         } else {
             fail("a loop that fills a weight tile does something else too", s);
         }
     };
     walk(outermost);
-    if (next != 0) fail("the loop does not fill all 32 vectors of the weight tile '" + name + "'", Stmt(outermost));
+    if (next != 0) fail("the loop does not fill the first vectors of the weight tile '" + name + "'", Stmt(outermost));
     loaded_weights_ = name;
     fill_++;
 }

@@ -118,6 +118,7 @@ private:
     Value arithmetic(const Halide::Expr &e, bool rounded_next);
     Value comparison(const Halide::Expr &e);
     Value evaluate_select(const Halide::Internal::Select *select);
+    std::optional<bool> known_here(const Halide::Expr &condition);
     Value divide(const Halide::Expr &e, const Value &a, const Value &b);
     Value binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes);
     Value compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b);

@@ -324,6 +324,26 @@ private:
 
 }  // namespace
 
+// Weights and results of a band lie in small pads beside the window.
+constexpr int64_t most_band_rows = 12;
+
+ConvolutionBand ConvolutionShape::band() const {
+    ConvolutionBand best{1, 0, 1, 1};
+    int64_t fewest = 0;
+    for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes)); count++) {
+        const int64_t window = (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1, channels = std::min(in, lanes / window);
+        if (channels == 0) break;
+        const int64_t tiles = (in + channels - 1) / channels, bands = (rows() + count - 1) / count, lines = (columns() + lanes - 1) / lanes;
+        // The image is turned, its columns are loaded for each element of a row of the kernel, and the rows of the kernel stream.
+        const int64_t steps = bands * tiles * (width + lanes * ((width + lanes - 1) / lanes) + kernel_x * (columns() + lines * count * out));
+        if (best.window == 0 || steps < fewest) {
+            best = {count, window, channels, tiles};
+            fewest = steps;
+        }
+    }
+    return best;
+}
+
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
     : rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {

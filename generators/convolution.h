@@ -11,6 +11,13 @@
 
 namespace atalla {
 
+// What the lanes of a k tile are where the rows of a window are: `window` rows of the image, those that `rows` rows of the result
+// read, of each of `channels` channels; `tiles` such tiles make all channels.
+struct ConvolutionBand {
+    int64_t rows = 1, window = 1, channels = 1, tiles = 1;
+    int lanes() const { return static_cast<int>(window * channels); }
+};
+
 // X [images][groups * in][height][width], F [groups * out][in][kernel_y][kernel_x], an optional bias [groups * out], output
 // [images][groups * out][rows()][columns()]. Channels are those of one group.
 struct ConvolutionShape {
@@ -20,6 +27,9 @@ struct ConvolutionShape {
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][kernel_x][channel_tiles()][in][lane_rows()], zero
     // where the kernel has no row.
     bool packed = false;
+    // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
+    // band, zero where the window has no row or channel of the kernel.
+    bool banded = false;
 
     int64_t rows() const { return (height + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
     int64_t columns() const { return (width + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
@@ -30,9 +40,12 @@ struct ConvolutionShape {
     int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
+    // The band of rows of the result with the fewest steps of the array; one row where F is not banded. Window 0: none fits the lanes.
+    ConvolutionBand band() const;
     // Extents, innermost first.
     std::vector<int64_t> x_extents() const { return {width, height, in * groups * images}; }
     std::vector<int64_t> f_extents() const {
+        if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
         return rows_on_lanes() ? std::vector{lane_rows(), in, channel_tiles(), kernel_x, out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }

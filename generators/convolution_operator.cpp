@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/convolution.h"
+#include "generators/convolution_in_registers.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
@@ -54,6 +55,7 @@ public:
     }
 
     Space space(const Machine &machine) const override {
+        if (in_registers()) return register_convolution_space(shape_, machine);
         const int64_t columns = shape_.columns();
         std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
         for (int64_t block = 1; block <= shape_.rows(); block++)
@@ -91,13 +93,17 @@ public:
         return space;
     }
     Point naive_point(const Machine &machine) const override {
+        if (in_registers()) return register_convolution_naive_point(shape_);
         int64_t unroll = 1;
         while (!keeps_pads(unroll, machine)) unroll++;
         return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
     }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return convolution(shape_, machine, point); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
+    }
 
     double draft(const Machine &machine, const Point &point) const override {
+        if (in_registers()) return register_convolution_draft(shape_, machine, point);
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
         // its accesses is shared by the rows in straight-line code.
         constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.55, miss = 8.75, turn_row = 3.3,
@@ -128,7 +134,9 @@ public:
         const ConvolutionShape &s = shape_;
         for (int64_t plane = 0; plane < s.images * s.groups * s.out; plane++) {
             const int64_t image = plane / (s.groups * s.out), channel = plane % (s.groups * s.out), group = channel / s.out;
-            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data() + channel * (inputs_[1].elements() / (s.groups * s.out));
+            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data();
+            if (s.banded) f += (group * s.band().tiles * s.kernel_x * s.out + channel % s.out) * s.band().rows * s.band().lanes();
+            else f += channel * (inputs_[1].elements() / (s.groups * s.out));
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
             for (int64_t y = 0; y < s.rows(); y++)
                 for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
@@ -170,6 +178,7 @@ protected:
     }
 
 private:
+    bool in_registers() const { return shape_.banded; }
     int64_t least_weight_unroll(const Machine &machine) const {
         int64_t unroll = machine.pad.count;
         while (unroll < lanes && unroll % (machine.pad.count * shape_.stride_x) != 0) unroll *= 2;
@@ -182,6 +191,7 @@ private:
     // In the machine's order: 32 channels, blocks of channels, the columns of the kernel, its rows.
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
+        if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
         double sum = 0, peak = 0;
         for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
@@ -198,6 +208,28 @@ private:
                     sum += dot;
                     peak = std::max({peak, std::abs(dot), std::abs(sum)});
                 }
+        result.values.push_back(sum + bias);
+        result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
+    }
+
+    // What the weights say, in windows that begin with the band's first row.
+    void append_banded_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
+        const ConvolutionShape &s = shape_;
+        const ConvolutionBand band = s.band();
+        double sum = 0, peak = 0;
+        for (int64_t tile = 0; tile < band.tiles; tile++)
+            for (int64_t v = 0; v < s.kernel_x; v++) {
+                double dot = 0;
+                for (int64_t l = 0; l < band.lanes(); l++) {
+                    const int64_t channel = tile * band.channels + l / band.window, row = y / band.rows * band.rows * s.stride_y + l % band.window - s.padding_y;
+                    const int64_t at = column * s.stride_x + v * s.dilation_x - s.padding_x;
+                    if (channel >= s.in || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                    const int64_t weight = ((tile * s.kernel_x + v) * s.out * band.rows + y % band.rows) * band.lanes() + l;
+                    dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[weight]);
+                }
+                sum += dot;
+                peak = std::max({peak, std::abs(dot), std::abs(sum)});
+            }
         result.values.push_back(sum + bias);
         result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
     }
@@ -223,7 +255,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     };
     Shape x = request.shape("input"), f = request.shape("weight");
     const std::string layout = request.word("weight_layout");
-    demand(layout == "oihw" || layout == "packed", fmt::format("weight_layout must be oihw or packed, not '{}'", layout));
+    demand(layout == "oihw" || layout == "packed" || layout == "banded", fmt::format("weight_layout must be oihw, packed or banded, not '{}'", layout));
     const bool line = op == "conv1d" || (op != "conv2d" && f.size() == 3);
     const size_t rank = line ? 3 : 4;
     demand(f.size() == rank, fmt::format("the weight must have {} dimensions, not {}", rank, f.size()));
@@ -236,6 +268,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
     ConvolutionShape shape;
     shape.packed = layout == "packed";
+    shape.banded = layout == "banded";
     const auto stride = pair_of(request, "stride", line, 1), dilation = pair_of(request, "dilation", line, 1);
     std::array<int64_t, 2> padding{0, 0};
     shape.stride_y = stride[0], shape.stride_x = stride[1], shape.dilation_y = dilation[0], shape.dilation_x = dilation[1];
@@ -274,6 +307,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
         return constant_workload(request, result);
     }
+    demand(!shape.banded || shape.band().window > 0, fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
     return std::make_unique<ConvolutionWorkload>(request, shape);
 }
 

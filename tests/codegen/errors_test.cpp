@@ -284,7 +284,7 @@ TEST_F(WeightErrors, FillInAnotherOrder) {
     define();
     Var wo("wo"), wi("wi");
     weights.split(w, wo, wi, 8).reorder(wo, wi);
-    EXPECT_THAT(error(), HasSubstr("the loop does not fill the 32 vectors of one weight tile in order"));
+    EXPECT_THAT(error(), HasSubstr("the loop does not fill the vectors of one weight tile in order"));
 }
 
 TEST_F(WeightErrors, WeightsInThePads) {

@@ -18,17 +18,20 @@ namespace {
 int64_t between(Random &random, int64_t low, int64_t high) { return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))); }
 
 TEST(Convolution, RandomShapesAndSchedules) {
-    constexpr int shapes = 16;
+    constexpr int shapes = 26;
     Random random(9);
-    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    const std::array<Machine, 3> machines = {find_machine("ax01"), find_machine("ax01-psum"), find_machine("fsim")};
     for (int i = 0; i < shapes; i++) {
-        const Machine &machine = machines[static_cast<size_t>(i) % 2];
+        // The functional machine takes banded weights alone, which the others take, too.
+        const bool banded = i >= 16;
+        const Machine &machine = machines[banded ? (i % 4 == 1 ? 0 : 2) : static_cast<size_t>(i) % 2];
         const bool depthwise = i % 5 == 4, line = i % 4 == 3;
         const int64_t groups = depthwise ? between(random, 2, 4) : between(random, 1, 2), in = depthwise ? 1 : between(random, 1, 40), out = depthwise ? 1 : between(random, 1, 36);
         const int64_t kernel_y = line ? 1 : between(random, 1, 4), kernel_x = between(random, 1, 4), dilation = between(random, 1, 2), stride = between(random, 1, 3), padding = between(random, 0, 2);
         const int64_t height = line ? 1 : dilation * (kernel_y - 1) + 1 + between(random, 0, 6), width = dilation * (kernel_x - 1) + 1 + between(random, 0, line ? 40 : 8);
         WorkloadArguments arguments = {{"groups", fmt::format("{}", groups)}, {"stride", fmt::format("{}", stride)}, {"padding", fmt::format("{}", padding)}, {"dilation", fmt::format("{}", dilation)}};
-        if (i % 3 != 0) arguments["weight_layout"] = "packed";
+        if (banded) arguments["weight_layout"] = "banded";
+        else if (i % 3 != 0) arguments["weight_layout"] = "packed";
         const int64_t images = between(random, 1, 2);
         const std::string bias = i % 2 == 0 ? fmt::format(",{}", groups * out) : "";
         if (line) arguments["shape"] = fmt::format("{}x{}x{},{}x{}x{}{}", images, groups * in, width, groups * out, in, kernel_x, bias);
