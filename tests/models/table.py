@@ -2,11 +2,13 @@
 
     build/env/bin/python tests/models/table.py [--seeds 5] [--machine ax01] [MODEL...]
 
-Rows of models that are not named stay as they are.
+Rows of models that are not named stay as they are. A run that was stopped goes on from the seed that it was at: what a compiler
+gave is kept in build/models-table.json until another compiler is built.
 """
 
 import argparse
 import copy
+import json
 import pathlib
 import re
 import sys
@@ -65,31 +67,61 @@ def least_bytes(report):
     return one["memory_bytes"] - one["arena_bytes"]
 
 
-def row(name, seeds, machine):
-    cosine, error, torch_cosine, torch_error = 1.0, 0.0, 1.0, 0.0
-    for seed in range(seeds):
-        model = zoo.make(name, seed)
-        expected = [leaf.float() for leaf in model.run()]
-        exported = model.export()
-        compiled = atalla.compile(exported, machine=machine)
-        results = leaves(compiled(*model.args, **model.kwargs))
-        found, torch_found = compare(results, expected), compare(in_bf16(model), expected)
-        cosine, error = min(cosine, found[0]), max(error, found[1])
-        torch_cosine, torch_error = min(torch_cosine, torch_found[0]), max(torch_error, torch_found[1])
-        if seed == 0:
-            one_by_one, apart = (atalla.compile(exported, machine=machine, one_by_one=True, fuse=fuse) for fuse in (True, False))
-            alone = leaves(one_by_one(*model.args, **model.kwargs))
-            same = all(torch.equal(a, b) for a, b in zip(results, alone))
-            apart(*model.args, **model.kwargs)
-            apart_cycles = apart.profile()["cycles"]
+class Kept:
+    """What this compiler gave for a model, seed by seed, in a file."""
+
+    def __init__(self, file, compiler):
+        self.file, self.compiler = file, compiler
+        content = json.loads(file.read_text()) if file.exists() else {}
+        self.results = content["results"] if content.get("compiler") == compiler else {}
+
+    def get(self, key, measure):
+        if key not in self.results:
+            self.results[key] = measure()
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.file.with_suffix(".partial")
+            partial.write_text(json.dumps({"compiler": self.compiler, "results": self.results}, indent=1))
+            partial.replace(self.file)
+        return self.results[key]
+
+
+def exactness(model, results):
+    """Cosine and error of results, and of PyTorch in bf16."""
+    expected = [leaf.float() for leaf in model.run()]
+    return [*compare(results, expected), *compare(in_bf16(model), expected)]
+
+
+def of_seed(name, seed, machine):
+    model = zoo.make(name, seed)
+    return exactness(model, leaves(atalla.compile(model.export(), machine=machine)(*model.args, **model.kwargs)))
+
+
+def of_first_seed(name, machine):
+    """What is the same for every seed, and its exactness."""
+    model = zoo.make(name, 0)
+    exported = model.export()
+    compiled, one_by_one, apart = (atalla.compile(exported, machine=machine, one_by_one=alone, fuse=fuse)
+                                   for alone, fuse in ((False, True), (True, True), (True, False)))
+    results, alone, _ = (leaves(one(*model.args, **model.kwargs)) for one in (compiled, one_by_one, apart))
     profile, report = compiled.profile(), compiled.report()
-    calls = {side: sum(o["calls"] for o in report["operators"] if o["on"] == side) for side in ("accelerator", "host")}
-    bound = sum(call["bound_cycles"] for call in report["specializations"][0].get("calls", []))
-    share = f"{100 * bound / profile['cycles']:.0f} %" if profile["cycles"] else ""
     dram = profile["counters"].get("dram_beats", 0) * 32
-    fewer = f"{apart_cycles:,}, {100 * (1 - profile['cycles'] / apart_cycles):.1f} %" if apart_cycles else ""
-    return (f"| {name} | {seeds} | {cosine:.6f} | {torch_cosine:.6f} | {error:.4f} | {torch_error:.4f} | {calls['accelerator']} | {calls['host']} | "
-            f"{profile['device_calls']} | {profile['packets']:,} | {profile['cycles']:,} | {share} | {dram / 1e6:.1f}, {dram / least_bytes(report):.1f} | {fewer} | {'yes' if same else 'NO'} |")
+    return {
+        "exactness": exactness(model, results), "same": all(torch.equal(a, b) for a, b in zip(results, alone)),
+        **{side: sum(o["calls"] for o in report["operators"] if o["on"] == side) for side in ("accelerator", "host")},
+        "bound": sum(call["bound_cycles"] for call in report["specializations"][0].get("calls", [])),
+        "dram": dram, "dram_share": dram / least_bytes(report), "apart": apart.profile()["cycles"],
+        **{key: profile[key] for key in ("device_calls", "packets", "cycles")}}
+
+
+def row(name, seeds, machine, kept):
+    first = kept.get(f"{machine} {name}", lambda: of_first_seed(name, machine))
+    exact = [first["exactness"]] + [kept.get(f"{machine} {name} {seed}", lambda: of_seed(name, seed, machine)) for seed in range(1, seeds)]
+    cosine, error, torch_cosine, torch_error = (worst(column) for worst, column in zip((min, max, min, max), zip(*exact)))
+    cycles, apart = first["cycles"], first["apart"]
+    share = f"{100 * first['bound'] / cycles:.0f} %" if cycles else ""
+    fewer = f"{apart:,}, {100 * (1 - cycles / apart):.1f} %" if apart else ""
+    return (f"| {name} | {seeds} | {cosine:.6f} | {torch_cosine:.6f} | {error:.4f} | {torch_error:.4f} | {first['accelerator']} | {first['host']} | "
+            f"{first['device_calls']} | {first['packets']:,} | {cycles:,} | {share} | {first['dram'] / 1e6:.1f}, {first['dram_share']:.1f} | {fewer} | {'yes' if first['same'] else 'NO'} |")
 
 
 def main():
@@ -99,12 +131,13 @@ def main():
     parser.add_argument("--machine", default="ax01")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "models.md")
     options = parser.parse_args()
+    kept = Kept(ROOT / "build" / "models-table.json", atalla.compile(zoo.make("mlp").export(), machine=options.machine).report()["compiler"])
     rows = {}
     if options.output.exists():
         rows = {m[1]: m[0] for m in re.finditer(r"^\| (\w+) \| \d+ \|.*$", options.output.read_text(), re.M)}
     for name in options.models or zoo.MODELS:
         start = time.time()
-        rows[name] = row(name, options.seeds, options.machine)
+        rows[name] = row(name, options.seeds, options.machine, kept)
         print(f"{rows[name]}  {time.time() - start:.0f} s", flush=True)
         ordered = [rows[known] for known in zoo.MODELS if known in rows]
         options.output.write_text(HEAD.format(machine=options.machine) + "\n".join(ordered) + "\n")
