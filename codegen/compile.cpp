@@ -38,12 +38,12 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
     const std::vector<RegInfo> registers = kernel.registers;
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
-        if (result.fits_cache || !options.turn) {
+        const bool less = (options.turn && result.turned) || (options.overlap_long && result.overlapped);
+        if (result.fits_cache || !less) {
             packed();
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                const bool less = (options.turn && result.turned) || (options.overlap_long && result.overlapped);
                 if (!less) throw;
             }
         }

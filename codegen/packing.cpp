@@ -36,12 +36,18 @@ public:
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
         for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);
         add_islands();
-        return {overlapped_, !turned_.empty(), std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); })};
+        const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
+        const bool overlapped_fit = std::none_of(overlapped_.begin(), overlapped_.end(), [&](const auto &one) {
+            const auto [b, stages] = one;
+            return !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size()));
+        });
+        return {!overlapped_.empty(), !turned_.empty(), turned_fit && overlapped_fit};
     }
 
 private:
-    // Do the loop around the one that block b is, and the code out of line that it branches to, fit the instruction cache?
-    bool fits_cache(size_t b) const {
+    // Do the loop around the one that block b is, and the code out of line that it branches to, fit the instruction cache, with so
+    // many packets less?
+    bool fits_cache(size_t b, int64_t less = 0) const {
         size_t last = b + 1;
         while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target >= static_cast<int>(b))) last++;
         if (last == blocks_.size()) return true;
@@ -51,7 +57,7 @@ private:
             const int at = blocks_[i].from_block >= 0 ? blocks_[i].from_block : static_cast<int>(i);
             if (at >= first && at <= static_cast<int>(last)) packets += static_cast<int64_t>(blocks_[i].packets.size());
         }
-        return packets * machine_.issue.packet_bytes <= machine_.icache.bytes;
+        return (packets - less) * machine_.issue.packet_bytes <= machine_.icache.bytes;
     }
 
     // The loop of which a block is the whole body, or -1.
@@ -114,7 +120,7 @@ private:
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (schedule->stages > 1) {
-            overlapped_ = overlapped_ || !schedule->later;
+            if (!schedule->later) overlapped_.emplace_back(b, schedule->stages);
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
             const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
             before.insert(before.end(), prologue.begin(), prologue.end());
@@ -371,7 +377,7 @@ private:
     Blocks &blocks_;
     bool optimize_;
     const PackOptions &options_;
-    bool overlapped_ = false;      // does a loop run its iterations side by side?
+    std::vector<std::pair<size_t, int64_t>> overlapped_;   // loops that run iterations side by side, and how many
     std::vector<size_t> turned_;   // blocks that are turned loops
     Delays delays_;
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned

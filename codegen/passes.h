@@ -44,7 +44,8 @@ struct PackOptions {
 struct Packed {
     bool overlapped = false;   // an iteration that is long overlaps the next
     bool turned = false;       // a loop was,
-    bool fits_cache = true;    // and the nest around it is in the instruction cache all the time
+    bool fits_cache = true;    // nests around those that were turned are in the instruction cache all the time, and no other left it
+                               // because a loop in it overlaps
 };
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 

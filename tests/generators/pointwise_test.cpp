@@ -87,6 +87,20 @@ TEST(ProductExpression, IsVerifiedAtSomePoints) {
         }
 }
 
+// Side by side, the iterations of a long loop take so much code that the loop around it would come from memory each time.
+TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
+    const Machine machine = find_machine("ax01");
+    const auto workload = find_operator("gelu").workload({{"shape", "24x768"}});
+    const KernelDefinition kernel = workload->build(machine, Point::parse("block=2048,pads=2,parts=1,unroll=8"));
+    codegen::CompileOptions options;
+    options.layouts = kernel.layouts;
+    const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    const KernelRun run = run_kernel(kernel, compiled, machine, {TensorData(24 * 768)});
+    ASSERT_TRUE(run.result.ok) << run.result.error;
+    const size_t lines = compiled.program.packets.size() * static_cast<size_t>(packet_bytes) / static_cast<size_t>(machine.icache.line) + 1;
+    EXPECT_LT(run.result.counters.icache_misses, 2 * lines);
+}
+
 TEST(ProductExpression, RefusesByName) {
     EXPECT_EQ(error_of([] { find_operator("add(mm(x, y), mm(x, z))"); }), "add(mm(x, y), mm(x, z)) has two products; one kernel computes one");
     EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
