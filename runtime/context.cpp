@@ -8,6 +8,7 @@
 #include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "runtime/bf16.h"
+#include "runtime/host_kernels.h"
 #include "stitch/stitch.h"
 
 namespace atalla {
@@ -136,12 +137,17 @@ void Context::put_on_device(Prepared &prepared, int32_t value) {
 std::vector<HostTensor> Context::compute(Prepared &prepared, const Node &node, const std::vector<ResultType> &types) {
     const auto operand = [&](ValueId id) -> const HostTensor & { return on_host(prepared, id.index); };
     if (const auto found = kernels_.find(node.target); found != kernels_.end()) {
+        profile_.back().by = HostKernel::Registered;
         std::vector<HostTensor> results = found->second(UserCall(node, operand, types));
         if (results.size() < types.size()) throw Error(fmt::format("host kernel '{}' gave {} results instead of {}", node.target, results.size(), types.size()));
         for (size_t i = 0; i < types.size(); i++)
             if (node.outputs[i] && (results[i].dtype != types[i].dtype || results[i].sizes != types[i].sizes))
                 throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says", node.target, i));
         return results;
+    }
+    if (std::optional<std::vector<HostTensor>> results = run_host_kernel(node, operand, types)) {
+        profile_.back().by = HostKernel::Compiled;
+        return *std::move(results);
     }
     if (!can_interpret(node.target)) throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", node.target));
     return interpret_node(prepared.specialization->values, node, operand);
@@ -199,7 +205,7 @@ void Context::run() {
     for (size_t i = 0; i < inputs_.size(); i++) prepared.slots[static_cast<size_t>(table.inputs()->Get(static_cast<uint32_t>(i)))] = {*inputs_[i], true, false};
     for (const Model::Step &step : prepared.specialization->steps) {
         const auto start = std::chrono::steady_clock::now();
-        profile_.push_back({step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, 0, 0});
+        profile_.push_back({step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, HostKernel::Interpreter, 0, 0});
         if (step.host) run_host(prepared, step);
         else run_device(prepared, step);
         profile_.back().seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

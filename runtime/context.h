@@ -28,10 +28,14 @@ struct ContextCounters {
     uint64_t bytes_to_device = 0, bytes_from_device = 0; // of the last run, constants not counted
 };
 
+// Who computed a step of the host.
+enum class HostKernel { Interpreter, Compiled, Registered };
+
 // One step of the last run.
 struct StepProfile {
     std::string node, target;   // target "segment" on the accelerator
     bool device = false;
+    HostKernel by = HostKernel::Interpreter;   // on the host
     uint64_t cycles = 0;        // on the accelerator
     double seconds = 0;         // of the host's clock
 };
@@ -80,7 +84,7 @@ private:
     void put_on_device(Prepared &prepared, int32_t value);
     void run_host(Prepared &prepared, const Model::Step &step);
     void run_device(Prepared &prepared, const Model::Step &step);
-    // By a registered kernel, else as PyTorch does.
+    // By a registered kernel, else by a compiled one, else by the interpreter, as PyTorch does.
     std::vector<HostTensor> compute(Prepared &prepared, const Node &node, const std::vector<ResultType> &types);
 
     std::shared_ptr<const Model> model_;

@@ -63,6 +63,15 @@ Json specialization_json(const Model &model, const Model::Specialization &s) {
     return result;
 }
 
+const char *name_of(HostKernel kernel) {
+    switch (kernel) {
+        case HostKernel::Interpreter: return "interpreter";
+        case HostKernel::Compiled: return "compiled kernel";
+        case HostKernel::Registered: return "registered kernel";
+    }
+    return "";
+}
+
 std::string port_text(const Json &port) {
     std::vector<std::string> sizes;
     for (const Json &size : port["sizes"]) sizes.push_back(size.is_string() ? size.get<std::string>() : size.dump());
@@ -100,8 +109,10 @@ Json describe_run(const Context &context) {
                    {"device_calls", c.device_calls}, {"host_calls", c.host_calls}, {"bytes_to_device", c.bytes_to_device}, {"bytes_from_device", c.bytes_from_device}};
     result["counters"] = counters_json(c.last);
     result["steps"] = Json::array();
-    for (const StepProfile &step : context.profile())
+    for (const StepProfile &step : context.profile()) {
         result["steps"].push_back({{"node", step.node}, {"target", step.target}, {"on", step.device ? "accelerator" : "host"}, {"cycles", step.cycles}, {"seconds", step.seconds}});
+        if (!step.device) result["steps"].back()["by"] = name_of(step.by);
+    }
     return result;
 }
 
