@@ -4,6 +4,7 @@
 
 #include "generators/vocabulary.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -12,12 +13,8 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int lanes = 32;
-
 // Vector registers that weights, rows and products on their way need.
 constexpr int64_t registers_in_flight = 90;
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 ConvolutionShape with_lines(ConvolutionShape shape) {
     if (shape.kernel_x * shape.kernel_y == 1 && shape.stride_x * shape.stride_y == 1 && shape.padding_x + shape.padding_y == 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/gemm_plan.h"
+#include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/chains.h"
 
@@ -27,7 +28,7 @@ int64_t gemm_least_cycles(const GemmShape &shape, const Machine &machine, const 
     if (!shape.batch.empty()) return 0;
     const GemmPlan plan(shape, machine, point);
     // Blocks are whole: the last ones overlap those before. Weights that are the same from one block of rows to the next might stay.
-    const int64_t streamed = plan.row_blocks * plan.rows, width = std::min(shape.n, GemmPlan::lanes);
+    const int64_t streamed = plan.row_blocks * plan.rows, width = std::min<int64_t>(shape.n, lanes);
     const int64_t visits = plan.k_tiles == 1 && !plan.m_outer ? 1 : plan.row_blocks, tiles = plan.col_blocks * plan.k_tiles;
     const int64_t array = array_cycles(machine, streamed * tiles, visits * tiles * width, visits * tiles);
     const int64_t sums = machine.sa.psum_in ? 0 : streamed * plan.col_blocks * (plan.k_tiles - 1);
