@@ -153,7 +153,7 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"output_size", "of the result: one number, or one for each axis", std::vector<int64_t>{1}},
                       {"layout", "of x: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"}};
-    row.example = {{"shape", dimensions == 2 ? "1x64x56x56" : "1x64x128"}, {"output-size", dimensions == 2 ? "7,7" : "16"}};
+    row.example = {{"shape", dimensions == 2 ? "1x64x56x56" : "1x64x128"}, {"output-size", dimensions == 2 ? "8,8" : "16"}};
     row.make = [dimensions](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const std::string layout = request.word("layout");
         if (layout != "nhwc" && layout != "nchw") throw Error(fmt::format("{}: layout must be nchw or nhwc, not '{}'", request.op, layout));
