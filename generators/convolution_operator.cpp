@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/convolution.h"
+#include "generators/depthwise.h"
 #include "generators/convolution_in_registers.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
@@ -308,7 +309,8 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         return constant_workload(request, result);
     }
     demand(!shape.banded || shape.band().window > 0, fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
-    return std::make_unique<ConvolutionWorkload>(request, shape);
+    auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
+    return is_depthwise(shape) ? depthwise_workload(request, shape, std::move(workload)) : std::unique_ptr<Workload>(std::move(workload));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ public:
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
     double draft(const Machine &machine, const Point &point) const override {
-        if (shape_.planes_outermost) return 1e6 / static_cast<double>(point["unroll"]) + 1e6 / static_cast<double>(point["weight_unroll"]);
+        if (shape_.planes_outermost) return plane_pool_draft(shape_, machine, point);
         const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
         const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
         return (machine.timed() ? 900 : 40) + static_cast<double>(results()) * (each + 80 / static_cast<double>(point["unroll"])) + tiles * 300;

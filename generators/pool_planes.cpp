@@ -255,6 +255,16 @@ Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     return space;
 }
 
+double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
+    // Windows at the pace of their lanes, or of their latency where few run side by side; both turns and the frame by their rows.
+    constexpr double latency = 60, turn_row = 8, load = 40, start = 1500;
+    const auto blocks = static_cast<double>(tiles_of(shape.images * shape.channels)), pixels = static_cast<double>(shape.x.size * shape.y.size),
+               places = static_cast<double>(shape.x.results * shape.y.results), unroll = static_cast<double>(point["unroll"]);
+    const double window = static_cast<double>(shape.x.kernel * shape.y.kernel * machine.vec.ii);
+    const double turn = (pixels + places) * (turn_row + load / static_cast<double>(point["weight_unroll"]));
+    return start + blocks * (places * (window + latency / unroll) + turn + pixels * (machine.timed() ? 4 + latency / unroll : 3));
+}
+
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Point &point) { return PlanePool(shape, point).run(); }
 
 }  // namespace atalla

@@ -43,6 +43,30 @@ TEST(Convolution, RandomShapesAndSchedules) {
     }
 }
 
+TEST(Convolution, DepthwiseRunsOnLanes) {
+    Random random(11);
+    for (int i = 0; i < 14; i++) {
+        const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
+        const int64_t images = i % 4 == 3 ? 2 : 1, channels = images > 1 ? 32 * between(random, 1, 2) : between(random, 2, 70), kernel_y = between(random, 1, 7), kernel_x = between(random, 1, 7);
+        const int64_t height = kernel_y + between(random, 0, 8), width = kernel_x + between(random, 0, 8);
+        const WorkloadArguments arguments = {{"groups", fmt::format("{}", channels)}, {"stride", fmt::format("{},{}", between(random, 1, 3), between(random, 1, 3))},
+                                             {"padding", fmt::format("{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2))},
+                                             {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", images, channels, height, width, channels, kernel_y, kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+        EXPECT_EQ(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        check_sampled_point(*workload, machine, evaluator, random);
+    }
+}
+
+// 32 planes of a large image do not fit the pads.
+TEST(Convolution, LargeDepthwiseRunsOnTheArray) {
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x32x224x224,32x1x3x3"}, {"groups", "32"}});
+    const Machine machine = find_machine("ax01");
+    EXPECT_NE(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
+}
+
 std::string refusal(const std::string &op, const std::string &shape, WorkloadArguments arguments = {}) {
     arguments["shape"] = shape;
     return error_of([&] { find_operator(op).workload(arguments); });
