@@ -44,7 +44,7 @@ public:
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         if (!on_lanes(machine)) return otherwise_->build(machine, point);
-        KernelDefinition kernel = plane_pool_kernel(windows_, point);
+        KernelDefinition kernel = plane_pool_kernel(windows_, machine, point);
         kernel.inputs = inputs_;
         kernel.outputs = outputs_;
         return kernel;

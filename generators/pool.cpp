@@ -243,7 +243,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
 }
 
 Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    if (shape.planes_outermost) return {{"unroll", 1}, {"weight_unroll", 1}};
+    if (shape.planes_outermost) return plane_pool_naive_point(shape, machine);
     // The largest tile of single vectors that is sure to fit; where none is, single results.
     Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
     const Space space = pool_space(shape, machine);
@@ -301,7 +301,7 @@ double pool_tolerance_ulps(const PoolShape &shape) {
 }
 
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
-    if (shape.planes_outermost) return plane_pool_kernel(shape, point);
+    if (shape.planes_outermost) return plane_pool_kernel(shape, machine, point);
     return PoolKernel(shape, machine, point).run();
 }
 

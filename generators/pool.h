@@ -65,8 +65,9 @@ Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr 
 // and of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
 bool planes_fit(const PoolShape &shape, const Machine &machine);   // the pads
 Space plane_pool_space(const PoolShape &shape, const Machine &machine);
+Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine);
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
-KernelDefinition plane_pool_kernel(const PoolShape &shape, const Point &point);
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);

@@ -22,6 +22,18 @@ int size(int64_t n) { return static_cast<int>(n); }
 
 bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
 
+// Places of a row of the image with its padding, as they go round the pads.
+int64_t frame_columns(const PoolShape &shape, const Machine &machine) {
+    int64_t seen = shape.x.size + shape.x.padding;
+    for (const PoolPhase &phase : pool_phases(shape.x)) seen = std::max(seen, phase.start + (phase.count - 1) * phase.stride + phase.kernel);
+    return round_up(seen, machine.pad.count);
+}
+int64_t frame_rows(const PoolShape &shape) {
+    int64_t seen = shape.y.size + shape.y.padding;
+    for (const PoolPhase &phase : pool_phases(shape.y)) seen = std::max(seen, phase.start + (phase.count - 1) * phase.stride + phase.kernel);
+    return seen;
+}
+
 // The vectors that every part of the pipeline works on.
 struct Names {
     Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, t{"t"}, b{"b"}, x{"x"}, y{"y"};
@@ -63,10 +75,10 @@ public:
 
 class PlanePool {
 public:
-    PlanePool(const PoolShape &shape, const Point &point)
-        : shape_(shape), unroll_(size(point["unroll"])), weight_unroll_(size(point["weight_unroll"])), planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)),
+    PlanePool(const PoolShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape), machine_(machine), unroll_(size(point["unroll"])), weight_unroll_(size(point["weight_unroll"])), planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)),
           taps_(size(shape.x.kernel * shape.y.kernel)), width_(size(shape.x.size)), pixels_(width_ * size(shape.y.size)), columns_(size(shape.x.results)),
-          places_(columns_ * size(shape.y.results)) {}
+          places_(columns_ * size(shape.y.results)), row_tiles_(tiles_of(width_)), tile_(ceil_div(width_, row_tiles_)) {}
 
     KernelDefinition run() {
         v_.identity(v_.k, v_.i) = select(v_.k == v_.i, bf16(1.0f), bf16(0.0f));
@@ -87,23 +99,22 @@ private:
 
     bool weighted() const { return shape_.kind == Pooling::Weighted; }
 
-    // turned(plane, pixel) from raw(pixel, plane), and framed by the padding.
+    // framed(plane, x, y) from raw(x, plane): the array turns parts of the rows, and the padding is around them.
     void define_image() {
-        const Expr pixel = v_.t * lanes + v_.k, plane = v_.b * lanes + v_.w;
-        raw_(v_.k, v_.w, v_.t, v_.b) = bf16(0.0f);
-        raw_(v_.k, v_.w, v_.t, v_.b) = select(pixel < pixels_ && plane < planes_, image_(min(pixel, pixels_ - 1), min(plane, planes_ - 1)), undef<BFloat>());
-        turned_.emplace(v_, "turned", raw_);
-        if (!padded(shape_)) return;
-        framed_(v_.l, v_.x, v_.y, v_.b) = bf16(shape_.kind == Pooling::Max ? -infinity : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
-        inside_ = RDom(0, width_, 0, size(shape_.y.size), "inside");
-        const Expr from = inside_.y * width_ + inside_.x;
-        framed_(v_.l, inside_.x + size(shape_.x.padding), inside_.y + size(shape_.y.padding), v_.b) = turned_->turned(v_.l, from % lanes, from / lanes, v_.b);
-    }
-
-    Expr pixel(const Expr &px, const Expr &py) {
-        if (padded(shape_)) return framed_(v_.l, px, py, v_.b);
-        const Expr at = py * width_ + px;
-        return turned_->turned(v_.l, at % lanes, at / lanes, v_.b);
+        // The last part of a row may share pixels with the one before.
+        const auto start = [&](const Expr &part) { return row_tiles_ * tile_ == width_ ? part * tile_ : min(part * tile_, width_ - tile_); };
+        const Expr plane = v_.b * lanes + v_.w, pixel = v_.y * width_ + start(v_.t);
+        if (tile_ == lanes && planes_ % lanes == 0) {
+            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = image_(pixel + v_.k, plane);
+        } else {
+            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = bf16(0.0f);
+            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = select(v_.k < tile_ && plane < planes_, image_(pixel + min(v_.k, tile_ - 1), min(plane, planes_ - 1)), undef<BFloat>());
+        }
+        raw_weights_(v_.k, v_.w, v_.t, v_.y, v_.b) = raw_(v_.k, v_.w, v_.t, v_.y, v_.b);
+        part_(v_.l, v_.i, v_.t, v_.y, v_.b) = 0.0f;
+        part_(v_.l, v_.i, v_.t, v_.y, v_.b) += f32(v_.identity(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.t, v_.y, v_.b));
+        framed_(v_.l, v_.x, v_.y, v_.b) = !padded(shape_) ? undef<BFloat>() : bf16(shape_.kind == Pooling::Max ? -infinity : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
+        framed_(v_.l, start(inside_.y) + inside_.x + size(shape_.x.padding), inside_.z + size(shape_.y.padding), v_.b) = bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, v_.b));
     }
 
     // The channel of a lane of a block of planes.
@@ -130,7 +141,7 @@ private:
                   RDom(0, size(px.count), 0, size(py.count), fmt::format("places{}", number)), px.count};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b;
-        const Expr element = pixel(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
+        const Expr element = framed_(l, x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y, b);
         if (shape_.kind == Pooling::Max) {
             window(l, x, y, b) = bf16(-infinity);
             window(l, x, y, b) = select(strict_float(element != element), element, strict_float(max(element, window(l, x, y, b))));
@@ -156,26 +167,19 @@ private:
         Func tiles("tiles");
         tiles(v_.k, v_.w, v_.t, v_.b) = results_(v_.k, v_.t * lanes + v_.w, v_.b);
         finished_.emplace(v_, "finished", tiles);
-        out_(p_, c_) = finished_->turned(p_ % lanes, c_ % lanes, p_ / lanes, c_ / lanes);
+        const bool one_block = planes_ <= lanes;
+        out_(p_, c_) = finished_->turned(p_ % lanes, one_block ? Expr(c_) : c_ % lanes, p_ / lanes, one_block ? Expr(0) : c_ / lanes);
     }
 
     void schedule() {
         const Var pl("pl"), pt("pt"), co("co"), ci("ci");
         out_.bound(p_, 0, places_).bound(c_, 0, planes_);
-        out_.split(p_, pt, pl, lanes, TailStrategy::GuardWithIf).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).reorder(pl, pt, ci, co);
+        out_.split(p_, pt, pl, lanes, TailStrategy::GuardWithIf).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).reorder(pl, ci, pt, co);
         whole_loops(out_);
         fix_shape(out_.output_buffer(), {places_, planes_});
         const LoopLevel at(out_, co);
         v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes);
-        raw_.compute_at(turned_->turned, v_.t).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
-        turned_->schedule(at, tiles_of(pixels_), weight_unroll_);
-        if (padded(shape_)) {
-            framed_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
-            framed_.update().reorder(v_.l, inside_.x, inside_.y).vectorize(v_.l, lanes);
-            const RVar io("io"), unrolled("r_unroll");
-            if (unroll_ > 1) framed_.update().split(inside_.x, io, unrolled, unroll_, TailStrategy::GuardWithIf);
-            in_pads({framed_});
-        }
+        schedule_image(at);
         if (weighted()) {
             raw_factors_.compute_at(factors_->turned, v_.t).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
             factors_->schedule(at, tiles_of(taps_), weight_unroll_);
@@ -185,10 +189,33 @@ private:
                 in_pads({bias_row_});
             }
         }
-        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(p_, lanes * tiles_of(places_));
+        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(p_, lanes * tiles_of(places_)).split(p_, p_, Var("p_unroll"), pads());
         for (size_t i = 0; i < windows_.size(); i++) schedule_windows(windows_[i], static_cast<int>(i));
-        finished_->schedule(at, tiles_of(places_), weight_unroll_);
-        in_pads({v_.identity, raw_, results_});
+        finished_->schedule(LoopLevel(out_, pt), 1, weight_unroll_);
+        if (places_ > lanes) two_slots(finished_->turned);
+        in_pads({v_.identity, results_});
+    }
+
+    int pads() const { return size(machine_.pad.count); }
+    // Where transfers take time, the next one runs beside what the array does.
+    void two_slots(Func f) const {
+        if (machine_.timed()) f.hoist_storage_root().ring_buffer(2);
+    }
+
+    void schedule_image(const LoopLevel &at) {
+        const RVar at_part = row_tiles_ > 1 ? inside_.y : inside_.z;
+        raw_.compute_at(framed_, at_part).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
+        // What surrounds the last planes differs.
+        if (planes_ % lanes == 0 && width_ * size(shape_.y.size) > tile_) two_slots(raw_);
+        raw_weights_.compute_at(framed_, at_part).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
+        if (weight_unroll_ > 1) raw_weights_.split(v_.w, v_.w, Var("w_unroll"), weight_unroll_);
+        part_.compute_at(framed_, inside_.x).vectorize(v_.l, lanes).update().reorder(v_.q, v_.l).atomic().vectorize(v_.l, lanes).vectorize(v_.q, lanes);
+        // Rows of the frame go round the pads.
+        framed_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.x, size(frame_columns(shape_, machine_)));
+        if (padded(shape_)) framed_.split(v_.x, v_.x, Var("x_unroll"), pads());
+        framed_.update().reorder(v_.l, inside_.x, inside_.y, inside_.z).vectorize(v_.l, lanes).unroll(inside_.x);
+        in_registers({raw_weights_, part_});
+        in_pads({raw_, framed_});
     }
 
     void schedule_windows(Windows &w, int number) {
@@ -223,36 +250,68 @@ private:
 
     static constexpr int64_t most_taps = 64;
     const PoolShape &shape_;
+    const Machine &machine_;
     int unroll_, weight_unroll_, planes_, channels_, taps_, width_, pixels_, columns_, places_;
+    int row_tiles_, tile_;   // parts of a row that are turned at once, and their pixels
     Names v_;
     Var p_{"p"}, c_{"c"};
     ImageParam image_ = tensor("X", {pixels_, planes_}), weights_ = tensor("F", {taps_, channels_}), bias_ = tensor("bias", {channels_});
-    Func raw_{"raw"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, results_{"results"}, out_{"Y"};
-    std::optional<Turn> turned_, factors_, finished_;
-    RDom inside_;
+    Func raw_{"raw"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, results_{"results"}, out_{"Y"};
+    std::optional<Turn> factors_, finished_;
+    RDom inside_{0, tile_, 0, row_tiles_, 0, size(shape_.y.size), "inside"};
     std::vector<Windows> windows_;
 };
 
 }  // namespace
 
-bool planes_fit(const PoolShape &shape, const Machine &machine) {
-    const int64_t pixels = round_up(shape.x.size * shape.y.size, lanes), places = round_up(shape.x.results * shape.y.results, lanes);
-    const int64_t frame = padded(shape) ? (shape.x.size + 2 * shape.x.padding + shape.x.kernel) * (shape.y.size + 2 * shape.y.padding + shape.y.kernel) : 0;
-    std::vector<PadUse> uses = {{pixels, false}, {places, false}, {places, false}, {frame, false}, {lanes, false}, {lanes, false}, {shape.x.results, false}, {shape.y.results, false}};
+namespace {
+
+// So many results in straight-line code keep to known pads: the frame and the results then go round all of them.
+bool goes_round(const PoolShape &shape, const Machine &machine, int64_t unroll) {
+    const int64_t pads = machine.pad.count;
+    return pool_phases(shape.x).size() == 1 && unroll % pads == 0 && shape.x.results % unroll == 0;
+}
+
+bool planes_fit(const PoolShape &shape, const Machine &machine, int64_t unroll) {
+    const bool round = goes_round(shape, machine, unroll) && shape.x.size % ceil_div(shape.x.size, int64_t{lanes}) == 0, places_round = goes_round(shape, machine, unroll);
+    const int64_t places = round_up(shape.x.results * shape.y.results, lanes), slots = machine.timed() ? 2 : 1;
+    std::vector<PadUse> uses = {{frame_columns(shape, machine) * frame_rows(shape), round}, {places, places_round}, {slots * lanes, false}, {slots * lanes, false},
+                                {lanes, false}, {shape.x.results, false}, {shape.y.results, false}};
     if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {1, false}});
     return fit_pads(machine, uses);
 }
 
-Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
-    std::vector<int64_t> unrolls;
+std::vector<int64_t> unrolls_of(const PoolShape &shape) {
     constexpr int64_t most_unrolled = 8, most_code = 160;
     const int64_t columns = pool_phases(shape.x).front().count, work = shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
+    std::vector<int64_t> unrolls;
     for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++)
-        if (columns % unroll == 0 && (unroll == 1 || unroll * work <= most_code)) unrolls.push_back(unroll);
+        if (columns % unroll == 0 && (unroll <= 4 || unroll * work <= most_code)) unrolls.push_back(unroll);
+    return unrolls;
+}
+
+}  // namespace
+
+Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     Space space;
-    space.parameter("unroll", "results in straight-line code", unrolls).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32});
-    space.constraint("pads", {"unroll"}, "32 planes of the image, framed by the padding, and their results fit the pads.", [=](const Point &) { return planes_fit(shape, machine); });
+    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32});
+    space.constraint("pads", {"unroll"}, "32 planes of the image, framed by the padding, and their results fit the pads.",
+                     [=](const Point &point) { return planes_fit(shape, machine, point["unroll"]); });
     return space;
+}
+
+Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
+    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}};
+    for (int64_t unroll : unrolls_of(shape)) {
+        point.set("unroll", unroll);
+        if (planes_fit(shape, machine, unroll)) return point;
+    }
+    point.set("unroll", 1);
+    return point;
+}
+
+bool planes_fit(const PoolShape &shape, const Machine &machine) {
+    return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)["unroll"]);
 }
 
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
@@ -262,9 +321,10 @@ double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Po
                places = static_cast<double>(shape.x.results * shape.y.results), unroll = static_cast<double>(point["unroll"]);
     const double window = static_cast<double>(shape.x.kernel * shape.y.kernel * machine.vec.ii);
     const double turn = (pixels + places) * (turn_row + load / static_cast<double>(point["weight_unroll"]));
-    return start + blocks * (places * (window + latency / unroll) + turn + pixels * (machine.timed() ? 4 + latency / unroll : 3));
+    const double in_one_pad = goes_round(shape, machine, point["unroll"]) ? 1 : 2;
+    return start + blocks * (places * (window * in_one_pad + latency / unroll) + turn);
 }
 
-KernelDefinition plane_pool_kernel(const PoolShape &shape, const Point &point) { return PlanePool(shape, point).run(); }
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }
 
 }  // namespace atalla
