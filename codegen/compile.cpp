@@ -32,23 +32,23 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loops that turn and long iterations that overlap take more registers and more code: where those are too few, none do.
+// Loops that turn and iterations that overlap take more registers and more code: where those are too few, fewer do.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     const Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
-        const bool less = (options.turn && result.turned) || (options.overlap_long && result.overlapped);
-        if (result.fits_cache || !less) {
+        const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
+        if (result.fits_cache || !(turns || (overlaps && options.overlap == OverlapIterations::Long))) {
             packed();
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                if (!less) throw;
+                if (!turns && !overlaps) throw;
             }
         }
-        if (options.turn && result.turned) options.turn = false;
-        else options.overlap_long = false;
+        if (turns) options.turn = false;
+        else options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;
         for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
     }

@@ -16,8 +16,9 @@ constexpr int64_t most_values = 320;
 
 class ModuloScheduler {
 public:
-    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, bool overlap_long)
-        : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks), most_values_(overlap_long ? most_values : machine_.regs.vector / 2) {}
+    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, OverlapIterations overlap)
+        : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks), masks_may_overlap_(overlap != OverlapIterations::WithoutMasks),
+          most_values_(overlap == OverlapIterations::Long ? most_values : machine_.regs.vector / 2) {}
 
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
         index_ = loop.index;
@@ -153,6 +154,7 @@ private:
         std::set<Reg> vectors;
         for (const Op &op : graph.ops) {
             if (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Vector) vectors.insert(op.dst);
+            if (kernel_.is_mask(op.dst) && !masks_may_overlap_) return {};
             if (!op.access) continue;
             for (const auto &[atom, coefficient] : op.access->row.terms)
                 if (!kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == loop.index) return {};
@@ -449,6 +451,7 @@ private:
     const Kernel &kernel_;
     const Machine &machine_;
     const std::set<Reg> &shared_masks_;
+    const bool masks_may_overlap_;
     const int64_t most_values_;              // that the iterations of a loop that overlap may make
     Reg index_;                              // of the loop
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
@@ -471,8 +474,8 @@ int most_stages_with_sides(const Loop &loop) {
     return most_stages_with_sides(loop.extent, has(Opcode::gemm_vv), has(Opcode::lw_vi));
 }
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, bool overlap_long, const RunsLater &runs_later) {
-    return ModuloScheduler(kernel, shared_masks, overlap_long).run(graph, loop, runs_later);
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later) {
+    return ModuloScheduler(kernel, shared_masks, overlap).run(graph, loop, runs_later);
 }
 
 }  // namespace atalla::codegen

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/passes.h"
 #include "codegen/schedule_graph.h"
 
 namespace atalla::codegen {
@@ -39,8 +40,8 @@ struct ModuloSchedule {
 using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 
 // Gives every operation of the graph a cycle below the interval; nothing if no interval up to about twice the resource bound
-// fits. `loop` is the loop of which the graph is the body; `shared_masks` are the masks that live in other blocks too. With
-// `overlap_long` iterations overlap, too, that make more values than half of the vector registers.
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, bool overlap_long, const RunsLater &runs_later);
+// fits. `loop` is the loop of which the graph is the body; `shared_masks` are the masks that live in other blocks too. `overlap`
+// says which iterations may overlap.
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later);
 
 }  // namespace atalla::codegen

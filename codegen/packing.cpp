@@ -115,7 +115,7 @@ private:
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
         const std::optional<ModuloSchedule> schedule =
-            modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap_long, runs_later);
+            modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap, runs_later);
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);

@@ -35,14 +35,17 @@ Blocks make_blocks(Kernel &kernel);
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);
 
-// What packing may spend registers on: loops around the array that turn (modulo.h), and long iterations that overlap.
+// What packing may spend registers and code on: loops around the array that turn (modulo.h), and iterations that overlap: of those
+// that make fewer values than half of the vector registers the ones that make no masks, or all, and longer ones.
+enum class OverlapIterations { WithoutMasks, Short, Long };
 struct PackOptions {
-    bool turn = true, overlap_long = true;
+    bool turn = true;
+    OverlapIterations overlap = OverlapIterations::Long;
 };
 
 // Puts the operations of each block into packets.
 struct Packed {
-    bool overlapped = false;   // an iteration that is long overlaps the next
+    bool overlapped = false;   // an iteration overlaps the next
     bool turned = false;       // a loop was,
     bool fits_cache = true;    // nests around those that were turned are in the instruction cache all the time, and no other left it
                                // because a loop in it overlaps
