@@ -1,8 +1,13 @@
 #include "simulator/machine_state.h"
 
+#include <memory>
 #include <new>
 
 namespace atalla {
+
+namespace {
+constexpr size_t row_alignment = 64;
+}
 
 MachineState::MachineState(const Machine &machine)
     : psum_in(machine.sa.psum_in),
@@ -11,10 +16,15 @@ MachineState::MachineState(const Machine &machine)
       pad_count(machine.pad.count),
       pad_rows(machine.pad_rows()),
       cell_bytes_(machine.model == MachineModel::Functional ? sizeof(float) : sizeof(uint16_t)) {
-    pads_.reset(std::calloc(static_cast<size_t>(pad_count * pad_rows) * lanes, cell_bytes_));
-    if (!pads_) {
+    // Rows are aligned, so that the host need not put one together from two lines of its cache.
+    const size_t bytes = static_cast<size_t>(pad_count * pad_rows) * lanes * cell_bytes_;
+    size_t space = bytes + row_alignment;
+    allocated_.reset(std::calloc(space, 1));
+    if (!allocated_) {
         throw std::bad_alloc();
     }
+    pads_ = allocated_.get();
+    std::align(row_alignment, bytes, pads_, space);
 }
 
 void MachineState::reset() {
@@ -26,7 +36,7 @@ void MachineState::reset() {
     for (size_t pad = 0; pad < used_rows_.size(); pad++) {
         if (used_rows_[pad] > 0) {
             const size_t row_bytes = lanes * cell_bytes_;
-            uint8_t *first = static_cast<uint8_t *>(pads_.get()) + pad * static_cast<size_t>(pad_rows) * row_bytes;
+            uint8_t *first = static_cast<uint8_t *>(pads_) + pad * static_cast<size_t>(pad_rows) * row_bytes;
             std::fill_n(first, static_cast<size_t>(used_rows_[pad]) * row_bytes, uint8_t{0});
             used_rows_[pad] = 0;
         }

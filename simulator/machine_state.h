@@ -74,13 +74,13 @@ public:
     float *write_pad_floats(int64_t pad, int64_t row) { return const_cast<float *>(pad_floats(used(pad, row), row)); }
     // All pads as bytes.
     std::span<const uint8_t> pad_bytes() const {
-        return {static_cast<const uint8_t *>(pads_.get()), static_cast<size_t>(pad_count * pad_rows) * lanes * cell_bytes_};
+        return {static_cast<const uint8_t *>(pads_), static_cast<size_t>(pad_count * pad_rows) * lanes * cell_bytes_};
     }
 
 private:
     template <class Cell>
     const Cell *cells(int64_t pad, int64_t row) const {
-        return static_cast<const Cell *>(pads_.get()) + (pad * pad_rows + row) * lanes;
+        return static_cast<const Cell *>(pads_) + (pad * pad_rows + row) * lanes;
     }
     int64_t used(int64_t pad, int64_t row) {
         int64_t &rows = used_rows_[static_cast<size_t>(pad)];
@@ -91,7 +91,8 @@ private:
     struct Free {
         void operator()(void *p) const { std::free(p); }
     };
-    std::unique_ptr<void, Free> pads_;  // zero pages cost nothing until they are used
+    std::unique_ptr<void, Free> allocated_;  // zero pages cost nothing until they are used
+    void *pads_ = nullptr;                   // in it
     size_t cell_bytes_ = 2;
     std::array<int64_t, 4> used_rows_{};  // by pad: the rows from here on are zero
 };

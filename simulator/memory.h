@@ -157,7 +157,7 @@ private:
 
     // Entries of 4096 consecutive keys. Keys with the same two low bits lie side by side, so that a row of bf16 elements in
     // aligned words is a run of bytes.
-    struct Page {
+    struct alignas(64) Page {
         uint32_t value[4][words];
         uint64_t present[4][words / 64];
         // Whether the aligned words index .. index+row_words-1 exist.
