@@ -46,7 +46,7 @@ inline Machine random_machine(std::mt19937 &random) {
         {"ex2.ii_after_L", {1, 4}},
         {"ex3.ii", {1, 4}},
         {"ex5.load_hit", {0, 8}},
-        {"sa.L", {0, 60}},
+        {"sa.L", {0, 150}},
         {"sa.credit_return", {0, 2}},
         {"sa.weight_buffers", {1, 2}},
         {"pad.read_L", {0, 12}},
