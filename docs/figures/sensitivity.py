@@ -15,12 +15,21 @@ OPERATORS = [["--op", "gemm", "--shape", "256x256x256"],
              ["--op", "layer_norm", "--shape", "128x512,512,512"]]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/fidelity.md"
-BEGIN, END = "<!-- table of docs/figures/sensitivity.py -->\n", "<!-- end of the table -->\n"
+END = "<!-- end of the table -->\n"
 
 
-def measure(arguments):
-    command = [ROOT / "atalla", "whatif", *arguments, "--sensitivity", "--json", "--quiet"]
+def whatif(*arguments):
+    command = [ROOT / "atalla", "whatif", *arguments, "--json", "--quiet"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def write_table(script, text):
+    """Replaces what stands on the page between the comment that names the script and the end of its table."""
+    begin, page = f"<!-- table of docs/figures/{script} -->\n", PAGE.read_text()
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(END)
+    assert found and ended, f"{PAGE} has no table of {script}"
+    PAGE.write_text(before + begin + "\n" + text + "\n" + END + after)
 
 
 def parameters():
@@ -77,10 +86,9 @@ def table(answers):
 
 
 def main():
-    answers = [json.loads(pathlib.Path(name).read_text()) for name in sys.argv[1:]] or [measure(each) for each in OPERATORS]
-    page = PAGE.read_text()
-    before, after = page[:page.index(BEGIN) + len(BEGIN)], page[page.index(END):]
-    PAGE.write_text(before + "\n" + table(answers) + "\n" + after)
+    answers = [json.loads(pathlib.Path(name).read_text()) for name in sys.argv[1:]] or [whatif(*each, "--sensitivity") for each in OPERATORS]
+    write_table("sensitivity.py", table(answers))
 
 
-main()
+if __name__ == "__main__":
+    main()
