@@ -1,6 +1,7 @@
 #include "codegen/spread.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/modulo.h"
 
@@ -8,11 +9,9 @@ namespace atalla::codegen {
 
 namespace {
 
-// Code out of line: operations of a group, and what they may be at the most.
-
-// The iterations in which a transfer's groups start.
+// The iterations in which a transfer's groups start: evenly over `span` iterations from the first one on.
 struct Times {
-    int64_t first = 0, distance = 0;
+    int64_t first = 0, span = 0;
     bool to_the_end = false;   // another group would start when the loop has ended
 };
 
@@ -27,22 +26,25 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
     for (const SpreadTransfer &t : transfers) {
         const int64_t first = iterations * before / all;
         before += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
-        times.push_back({first, (iterations * before / all - first) / groups_of(t), false});
+        times.push_back({first, iterations * before / all - first, false});
     }
     return times;
 }
 
-// One distance for the groups of all, up to the end of the loop, the first one later than the first iteration.
+// One distance for the groups of all, up to the end of the loop. As much in front is left to a result; all that a distance of one
+// iteration does not need.
 std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
-    int64_t all = 1;
+    int64_t all = 0, before = 0;
     for (const SpreadTransfer &t : transfers) all += groups_of(t);
     // The last group starts one distance before the end, in an iteration that is sure to run.
-    const int64_t unsure = hot.extent - sure_iterations(hot), distance = hot.extent / all > unsure ? hot.extent / all : sure_iterations(hot) / all;
-    int64_t end = distance > unsure ? hot.extent : sure_iterations(hot);
-    std::vector<Times> times(transfers.size());
-    for (size_t i = transfers.size(); i-- > 0;) {
-        times[i] = {end - groups_of(transfers[i]) * distance, distance, end == hot.extent};
-        end = times[i].first;
+    const int64_t unsure = hot.extent - sure_iterations(hot), end = hot.extent / (all + 1) > unsure ? hot.extent : sure_iterations(hot);
+    const int64_t iterations = end / (all + 1) > 1 ? end * all / (all + 1) : all, start = end - iterations;
+    std::vector<Times> times;
+    for (const SpreadTransfer &t : transfers) {
+        const int64_t first = start + iterations * before / all;
+        before += groups_of(t);
+        const int64_t last = start + iterations * before / all;
+        times.push_back({first, start < 1 ? 0 : last - first, last == hot.extent});
     }
     return times;
 }
@@ -58,6 +60,8 @@ Op shift_left(Reg dst, Reg from, int bits) {
 
 // No loop has so many iterations.
 constexpr int never_bits = 20;
+// What a branch can add to its register.
+constexpr int64_t most_step = 127;
 
 bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, const TransferCode &code) {
     const auto is_short = [&](const SpreadTransfer &t) {
@@ -65,13 +69,20 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
         code.issue_step(t.channel, group);
         return group.size() <= most_side_operations;
     };
-    return !transfers.empty() && std::all_of(transfers.begin(), transfers.end(), is_short) && std::all_of(times.begin(), times.end(), [](const Times &t) { return t.distance >= 1; });
+    const auto has_time = [&](size_t i) { return times[i].span >= groups_of(transfers[i]); };
+    for (size_t i = 0; i < transfers.size(); i++)
+        if (!is_short(transfers[i]) || !has_time(i)) return false;
+    return !transfers.empty();
 }
 
 void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
-        // `due` counts up to 0, the iteration in which the next group starts.
+        // `due` grows by `step` an iteration, and a group starts where it is 0 or, of several groups, more: `span / step` iterations
+        // after the one before.
+        const int64_t groups = groups_of(t), common = std::gcd(times[i].span, groups);
+        const bool exact = groups / common <= most_step;
+        const int64_t step = exact ? groups / common : 1, span = exact ? times[i].span / common : times[i].span / groups;
         const std::string &name = kernel.allocations[t.channel.copy->allocation].name;
         const Reg due = kernel.scalar(name + "_due"), left = kernel.scalar(name + "_left");
         Reg go = t.go;
@@ -83,17 +94,17 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
             const Reg never = kernel.scalar("never");
             body.push_back(value_op(never, {-1, {}}, {go}));
             body.push_back(shift_left(never, never, never_bits));
-            body.push_back(value_op(due, {-times[i].first, {}}, {never}));
+            body.push_back(value_op(due, {-times[i].first * step, {}}, {never}));
         } else {
-            body.push_back(value_op(due, {-times[i].first, {}}));
+            body.push_back(value_op(due, {-times[i].first * step, {}}));
         }
         Body group;
         code.issue_step(t.channel, group);
         if (t.left.defined()) group.push_back(value_op(t.left, {-1, {}}, {t.left}));
-        if (groups_of(t) > 1 && times[i].to_the_end) {
-            group.push_back(value_op(due, {1 - times[i].distance, {}}));
-        } else if (groups_of(t) > 1) {
-            body.push_back(value_op(left, {groups_of(t) - 2, {}}));
+        if (groups > 1 && times[i].to_the_end) {
+            group.push_back(value_op(due, {-span, {}}, {due}));
+        } else if (groups > 1) {
+            body.push_back(value_op(left, {groups - 2, {}}));
             // Below zero after the last but one: then never again.
             const Reg more = kernel.scalar("more");
             Op sign;
@@ -104,11 +115,11 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
             group.push_back(sign);
             group.push_back(shift_left(more, more, never_bits));
             group.push_back(value_op(left, {-1, {}}, {left}));
-            group.push_back(value_op(due, {1 - times[i].distance, {}}, {more}));
+            group.push_back(value_op(due, {-span, {}}, {due, more}));
         }
         Op branch = side(due, group);
-        branch.opcode = Opcode::beq_s;
-        branch.aux = 1;
+        branch.opcode = groups > 1 ? Opcode::bge_s : Opcode::beq_s;
+        branch.aux = static_cast<uint8_t>(step);
         hot.body.push_back(std::move(branch));
     }
 }

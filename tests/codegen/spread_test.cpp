@@ -36,10 +36,11 @@ public:
         }
         values_[op.dst.id] = result;
     }
-    // An iteration of a loop of branches that are taken where their register is 0, and add one to it.
+    // An iteration of a loop of branches that are taken where their register is 0, or not below it, and add to it.
     void iteration(const Body &loop) {
         for (const Node &node : loop) {
-            const bool taken = values_[node.op->src[0].id] == 0;
+            const int64_t due = values_[node.op->src[0].id];
+            const bool taken = node.op->opcode == Opcode::beq_s ? due == 0 : due >= 0;
             values_[node.op->src[0].id] += node.op->aux;
             for (size_t i = 0; taken && i < node.op->side->size(); i++) run((*node.op->side)[i]);
         }
@@ -87,8 +88,8 @@ struct Fixture {
 };
 
 TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
-    for (const int64_t extent : {9, 15, 16, 24, 31, 32})
-        for (const int64_t groups : {1, 2, 3, 4, 8, 14}) {
+    for (const int64_t extent : {9, 15, 16, 24, 31, 32, 128})
+        for (const int64_t groups : {1, 2, 3, 4, 7, 8, 14, 31}) {
             Fixture f;
             Rings rings(f.kernel, false);
             TransferCode code(f.kernel, rings);
@@ -111,6 +112,36 @@ TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
                 Fixture::expect_in_order(scalars, c);
             }
         }
+}
+
+TEST(EvenStarts, AreApartByTheSameNumberOfIterationsOrOneMore) {
+    for (const auto &[extent, groups] : {std::pair{16, 8}, {32, 16}, {24, 7}, {31, 29}, {16, 2}}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const Channel c = f.channel(code, groups);
+        Loop hot;
+        hot.extent = extent;
+        Body body;
+        code.aim(c, true, {}, {}, {}, body);
+        start_evenly(f.kernel, {{c, {}, 0, {}}}, hot, code, body);
+        Scalars scalars;
+        for (const Node &node : body) scalars.run(*node.op);
+        std::set<int> distances;
+        int last = -1;
+        for (int i = 0; i < sure_iterations(hot); i++) {
+            const size_t before = scalars.started.size();
+            scalars.iteration(hot.body);
+            if (scalars.started.size() == before) continue;
+            if (last >= 0) distances.insert(i - last);
+            last = i;
+        }
+        SCOPED_TRACE(std::to_string(groups) + " groups in " + std::to_string(extent) + " iterations");
+        Fixture::expect_in_order(scalars, c);
+        ASSERT_FALSE(distances.empty());
+        EXPECT_LE(*distances.rbegin() - *distances.begin(), 1);
+        EXPECT_GE(*distances.rbegin(), static_cast<int>(sure_iterations(hot) / (groups + 1)));
+    }
 }
 
 TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
