@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "autotune/draft.h"
 #include "autotune/interrupt.h"
 #include "autotune/proposals.h"
 #include "db/database.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Points of a space that are looked at between two batches, to see whether few are left: some milliseconds.
 constexpr size_t most_looked_at = 20'000;
+// So many points that are left are visited whatever the strategy thinks of them.
+constexpr size_t few_points = 32;
 
 void check_task(const TuningTask &task, const TuneOptions &options) {
     const auto demand = [&](bool holds, const char *what) {
@@ -65,15 +68,13 @@ struct TuningSession::Impl {
         }
         const size_t n = at_most > 0 ? std::min(batch_size(), static_cast<size_t>(at_most)) : batch_size();
         if (n > 0) {
-            const std::optional<std::vector<Point>> left = all_that_is_left(n);
-            if (left && left->empty()) {
-                result_.stopped_because = "no point that is left can be faster";
-            } else if (left) {
-                evaluate(*left, cycle_limit(1));
-            } else if (const std::vector<Point> batch = next_batch(n); !batch.empty()) {
-                evaluate(batch, cycle_limit(factor()));
-            } else {
-                result_.stopped_because = proposer_->ended();
+            if (!finish_space(n, few_points)) {
+                const std::vector<Point> batch = next_batch(n);
+                if (!batch.empty()) {
+                    evaluate(batch, cycle_limit(factor()));
+                } else if (!finish_space(n, SIZE_MAX)) {
+                    result_.stopped_because = proposer_->ended();
+                }
             }
         }
         result_.drafted = proposer_->drafted();
@@ -130,9 +131,30 @@ struct TuningSession::Impl {
         }
     }
 
-    // Once the budget covers all points that were not tried and may be faster than the best: the first `n` of them. What has
-    // seen them all is a proof. (Samples and sweeps are as they were asked for.)
-    std::optional<std::vector<Point>> all_that_is_left(size_t n) const {
+    // Where at most so many points are left that may be faster than the best, and the budget covers them: evaluates `n` of them, by
+    // the draft the best, or ends the search after the last, which is a proof. False where more are left.
+    bool finish_space(size_t n, size_t few) {
+        std::optional<std::vector<Point>> left = all_that_is_left(few);
+        if (!left) {
+            return false;
+        }
+        if (left->empty()) {
+            result_.stopped_because = "no point that is left can be faster";
+            return true;
+        }
+        std::vector<PricedPoint> priced = price(task_, *left, options_.seed, options_.threads);
+        std::sort(priced.begin(), priced.end());
+        left->clear();
+        for (size_t i = 0; i < std::min(n, priced.size()); i++) {
+            left->push_back(std::move(priced[i].point));
+        }
+        evaluate(*left, cycle_limit(1));
+        return true;
+    }
+
+    // The points that were not tried and may be faster than the best, if they are at most so many and the budget covers them.
+    // (Samples and sweeps are as they were asked for.)
+    std::optional<std::vector<Point>> all_that_is_left(size_t few) const {
         const bool as_asked = options_.strategy == Strategy::Exhaustive || options_.strategy == Strategy::Random;
         if (as_asked || options_.max_trials == 0 || !outcomes_.best()) {
             return std::nullopt;
@@ -142,7 +164,7 @@ struct TuningSession::Impl {
         if (task_.bound_cycles == cycles) {
             return left;
         }
-        const auto budget = static_cast<size_t>(options_.max_trials) - outcomes_.size();
+        const size_t budget = std::min(few, static_cast<size_t>(options_.max_trials) - outcomes_.size());
         size_t seen = 0;
         const bool all = for_each(task_.space, [&](const Point &point) {
             if (!outcomes_.tried(point) && !ruled_out(point, cycles)) {
@@ -153,7 +175,6 @@ struct TuningSession::Impl {
         if (!all) {
             return std::nullopt;
         }
-        left.resize(std::min(left.size(), n));
         return left;
     }
 
