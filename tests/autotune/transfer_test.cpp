@@ -73,7 +73,8 @@ TEST(Transfer, TheNearestAreLearnedFrom) {
     EXPECT_EQ(transfer.from[2].workload, R"({"m":256})");
 }
 
-// On the recorded sweeps, a third held back.
+// On the recorded sweeps, a third held back. The draft was fitted to products like these, so neighbours have little to add; where they
+// do speak they must not do harm.
 TEST(Transfer, IsFastOnShapesThatItHasNotSeen) {
     std::vector<TuningCache> sweeps;
     std::vector<TransferSource> sources;
@@ -112,12 +113,16 @@ TEST(Transfer, IsFastOnShapesThatItHasNotSeen) {
         for (const TuningCache::Row &row : sweeps[held_back].rows) {
             if (row.trial.status == Trial::Ok) {
                 best = std::min(best, row.trial.cycles);
+            }
+            // One that was given up takes longer than it ran: this is the most that its speed can be.
+            if (row.trial.cycles > 0) {
                 speed[row.trial.point] = 1.0 / static_cast<double>(row.trial.cycles);
             }
         }
         const Transfer transfer = transfer_schedule(sweep_task(sweeps[held_back]), known);
         taught.push_back(speed[transfer.point] * static_cast<double>(best));
         drafted.push_back(speed[transfer.drafted] * static_cast<double>(best));
+        EXPECT_GE(taught.back(), 0.9 * drafted.back()) << sweeps[held_back].machine_name << ' ' << sweeps[held_back].key.workload;
     }
     std::sort(taught.begin(), taught.end());
     std::sort(drafted.begin(), drafted.end());
