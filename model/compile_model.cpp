@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
+#include "graph_import/independence.h"
 #include "graph_import/interpret.h"
 #include "graph_import/passes.h"
 #include "isa/error.h"
@@ -106,6 +107,10 @@ private:
             made->name = name;
             made->least = symbol.least;
             made->most = symbol.most.value_or(INT64_MAX);
+            made->filled = options_.fill;
+            if (options_.fill)
+                if (const std::string why = dependence(graph_, name); !why.empty())
+                    throw Error(fmt::format("calls cannot be filled up to a larger {}: {}; compile each size by itself", name, why));
             model_.symbols.push_back(std::move(made));
         }
         model_.guards = graph_.guards;

@@ -1,6 +1,7 @@
 #include "runtime/context.h"
 
 #include <chrono>
+#include <cstring>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -19,6 +20,29 @@ std::mutex registered_mutex;
 UserKernels &registered_kernels() {
     static UserKernels kernels;
     return kernels;
+}
+
+// The tensor, and behind it in each dimension its first position again: numbers that the model can compute with.
+HostTensor filled_up(const HostTensor &tensor, const std::vector<int64_t> &sizes) {
+    HostTensor result = tensor;
+    for (size_t d = 0; d < sizes.size(); d++) {
+        if (result.sizes[d] == sizes[d]) continue;
+        std::vector<int64_t> grown = result.sizes;
+        grown[d] = sizes[d];
+        HostTensor larger = make_tensor(result.dtype, grown);
+        const int64_t bytes = element_bytes(result.dtype);
+        int64_t row = bytes, rows = 1;
+        for (size_t e = d + 1; e < sizes.size(); e++) row *= result.sizes[e];
+        for (size_t e = 0; e < d; e++) rows *= result.sizes[e];
+        for (int64_t r = 0; r < rows; r++) {
+            const std::byte *from = result.begin() + r * result.sizes[d] * row;
+            std::byte *to = mutable_data(larger) + r * sizes[d] * row;
+            std::memcpy(to, from, static_cast<size_t>(result.sizes[d] * row));
+            for (int64_t position = result.sizes[d]; position < sizes[d]; position++) std::memcpy(to + position * row, from, static_cast<size_t>(row));
+        }
+        result = std::move(larger);
+    }
+    return result;
 }
 
 std::span<const uint8_t> bytes_of(const std::vector<uint16_t> &elements) { return {reinterpret_cast<const uint8_t *>(elements.data()), elements.size() * 2}; }
@@ -180,7 +204,7 @@ void Context::run_device(Prepared &prepared, const Model::Step &step) {
     counters_.device_calls++;
 }
 
-size_t Context::chosen() const {
+Choice Context::chosen() const {
     std::vector<std::vector<int64_t>> sizes;
     for (size_t i = 0; i < inputs_.size(); i++) {
         if (!inputs_[i]) throw Error(fmt::format("input '{}' is not set", model_->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
@@ -190,7 +214,8 @@ size_t Context::chosen() const {
 }
 
 void Context::run() {
-    Prepared &prepared = prepare(chosen());
+    const Choice choice = chosen();
+    Prepared &prepared = prepare(choice.specialization);
     const loadable::Specialization &table = *prepared.specialization->table;
     counters_.last = {};
     counters_.device_calls = counters_.host_calls = counters_.bytes_to_device = counters_.bytes_from_device = 0;
@@ -202,7 +227,10 @@ void Context::run() {
         prepared.slots[v] = {};
         if (value.state() >= 0) prepared.slots[v] = {states_[static_cast<size_t>(value.state())], true, false};
     }
-    for (size_t i = 0; i < inputs_.size(); i++) prepared.slots[static_cast<size_t>(table.inputs()->Get(static_cast<uint32_t>(i)))] = {*inputs_[i], true, false};
+    for (size_t i = 0; i < inputs_.size(); i++) {
+        const int32_t value = table.inputs()->Get(static_cast<uint32_t>(i));
+        prepared.slots[static_cast<size_t>(value)] = {filled_up(*inputs_[i], prepared.specialization->sizes_of(value)), true, false};
+    }
     for (const Model::Step &step : prepared.specialization->steps) {
         const auto start = std::chrono::steady_clock::now();
         profile_.push_back({step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, HostKernel::Interpreter, 0, 0});
@@ -211,7 +239,11 @@ void Context::run() {
         profile_.back().seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
     std::vector<HostTensor> outputs;
-    for (int32_t v : *table.outputs()) outputs.push_back(dense_copy(on_host(prepared, v)));
+    for (uint32_t o = 0; o < table.outputs()->size(); o++) {
+        HostTensor whole = on_host(prepared, table.outputs()->Get(o));
+        whole.sizes = sizes_in_call(*model_->table().outputs()->Get(o), whole.sizes, choice.filled);
+        outputs.push_back(dense_copy(whole));
+    }
     if (table.mutations() != nullptr) {
         // All are read before any is written: one may be another's state.
         std::vector<HostTensor> written;

@@ -51,8 +51,8 @@ public:
     void set_input(size_t index, const HostTensor &tensor);
     // Error if an input is missing or a size fits no specialization, or what a kernel or the simulator refuses.
     void run();
-    // That the inputs fit. Error if an input is missing or a size fits none.
-    const Model::Specialization &specialization() const { return model_->specializations()[chosen()]; }
+    // That the inputs fit, or are filled up to. Error if an input is missing or a size fits none.
+    const Model::Specialization &specialization() const { return model_->specializations()[chosen().specialization]; }
     // Dense, valid until the next run. Error before the first.
     HostTensor output(size_t index) const;
 
@@ -78,7 +78,7 @@ private:
         std::vector<Slot> slots;
     };
 
-    size_t chosen() const;
+    Choice chosen() const;
     Prepared &prepare(size_t specialization);
     const HostTensor &on_host(Prepared &prepared, int32_t value);
     void put_on_device(Prepared &prepared, int32_t value);

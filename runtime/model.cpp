@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph_import/guards.h"
 #include "isa/error.h"
 #include "runtime/check.h"
 
@@ -147,12 +150,70 @@ HostTensor Model::constant(size_t index) const {
     return tensor;
 }
 
-size_t choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs) {
+namespace {
+
+// Values of the symbols in a call, from dimensions that are one. Nothing for a call that the model was not exported for.
+std::optional<Bindings> symbols_of(const loadable::Model &model, const std::vector<std::vector<int64_t>> &inputs) {
+    Bindings symbols;
+    std::map<std::string, std::vector<int64_t>> by_name;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        const auto &port = *model.inputs()->Get(static_cast<uint32_t>(i));
+        if (port.dims()->size() != inputs[i].size()) return std::nullopt;
+        by_name[port.name()->str()] = inputs[i];
+        for (size_t d = 0; d < inputs[i].size(); d++)
+            if (const auto *expression = port.dims()->Get(static_cast<uint32_t>(d))->expression())
+                if (symbols.try_emplace(expression->str(), inputs[i][d]).first->second != inputs[i][d]) return std::nullopt;
+    }
+    if (model.symbols() != nullptr)
+        for (const auto *symbol : *model.symbols())
+            if (const auto found = symbols.find(symbol->name()->str()); found != symbols.end() && (found->second < symbol->least() || found->second > symbol->most())) return std::nullopt;
+    if (model.guards() != nullptr)
+        for (const auto *guard : *model.guards())
+            if (!guard_holds(guard->str(), by_name)) return std::nullopt;
+    return symbols;
+}
+
+// What a call leaves free of a specialization whose symbols may be filled up. Nothing if the call does not fit into it.
+std::optional<Bindings> filled_symbols(const loadable::Model &model, const Model::Specialization &specialization, const std::vector<std::vector<int64_t>> &inputs,
+                                       const Bindings &symbols) {
+    Bindings filled;
+    if (model.symbols() == nullptr || specialization.table->symbols() == nullptr) return std::nullopt;
+    for (const auto *symbol : *model.symbols()) {
+        const auto found = symbols.find(symbol->name()->str());
+        if (!symbol->filled() || found == symbols.end() || found->second < 1) continue;
+        for (const auto *value : *specialization.table->symbols())
+            if (value->name()->str() == symbol->name()->str() && found->second < value->value()) filled[found->first] = found->second;
+    }
+    for (size_t i = 0; i < inputs.size(); i++) {
+        const auto at = static_cast<uint32_t>(i);
+        if (sizes_in_call(*model.inputs()->Get(at), specialization.sizes_of(specialization.table->inputs()->Get(at)), filled) != inputs[i]) return std::nullopt;
+    }
+    return filled;
+}
+
+}  // namespace
+
+std::vector<int64_t> sizes_in_call(const loadable::Port &port, std::vector<int64_t> sizes, const Bindings &filled) {
+    for (size_t d = 0; d < std::min<size_t>(sizes.size(), port.dims()->size()); d++)
+        if (const auto *expression = port.dims()->Get(static_cast<uint32_t>(d))->expression())
+            if (const auto found = filled.find(expression->str()); found != filled.end()) sizes[d] = std::min(sizes[d], found->second);
+    return sizes;
+}
+
+Choice choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs) {
     const std::vector<Model::Specialization> &all = model.specializations();
     for (size_t s = 0; s < all.size(); s++) {
         bool fits = true;
         for (size_t i = 0; i < inputs.size(); i++) fits = fits && all[s].sizes_of(all[s].table->inputs()->Get(static_cast<uint32_t>(i))) == inputs[i];
-        if (fits) return s;
+        if (fits) return {s, {}};
+    }
+    if (const std::optional<Bindings> symbols = symbols_of(model.table(), inputs)) {
+        std::optional<Choice> smallest;
+        for (size_t s = 0; s < all.size(); s++) {
+            const std::optional<Bindings> filled = filled_symbols(model.table(), all[s], inputs, *symbols);
+            if (filled && (!smallest || all[s].table->memory_bytes() < all[smallest->specialization].table->memory_bytes())) smallest = Choice{s, *filled};
+        }
+        if (smallest) return *smallest;
     }
     // The first input that fits no specialization is what to complain of.
     for (size_t i = 0; i < inputs.size(); i++) {

@@ -18,7 +18,7 @@
 namespace atalla {
 
 // What a reader of this version accepts and a writer writes.
-constexpr uint16_t loadable_major = 1, loadable_minor = 1;
+constexpr uint16_t loadable_major = 1, loadable_minor = 2;
 
 class Model {
 public:
@@ -64,7 +64,18 @@ private:
     std::vector<Specialization> specializations_;
 };
 
-// The index of the specialization for inputs of these sizes. Error that names the input, the dimension and what is possible.
-size_t choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs);
+// Which specialization runs a call.
+struct Choice {
+    size_t specialization = 0;
+    // Sizes of the call that are less than the specialization's: symbols that may be filled up.
+    Bindings filled;
+};
+
+// The specialization for inputs of these sizes, else the smallest that they can be filled up to. Error that names the input, the
+// dimension and what is possible.
+Choice choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs);
+
+// What a port's tensor of a specialization is in a call: the sizes of dimensions that are a filled symbol.
+std::vector<int64_t> sizes_in_call(const loadable::Port &port, std::vector<int64_t> sizes, const Bindings &filled);
 
 }  // namespace atalla

@@ -23,7 +23,7 @@ struct Options {
     std::filesystem::path file, output, database;
     std::string machine = "ax01", model;
     std::vector<std::string> sizes, on_host, host_kernels;
-    bool tune = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
+    bool tune = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = default_tune_options().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
@@ -76,6 +76,7 @@ void compile(const Options &options) {
     const ImportedModel imported = import_model(options.file, {options.model});
     CompileModelOptions how;
     how.name = options.file.stem().string();
+    how.fill = options.fill;
     how.fuse = !options.no_fuse;
     how.one_by_one = options.one_by_one;
     how.placement.on_host = options.on_host;
@@ -118,6 +119,7 @@ int main(int argc, char **argv) {
     app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     app.add_option("--model", options.model, "Which model, if the archive holds several");
     app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)");
+    app.add_flag("--fill", options.fill, "Calls may have smaller sizes than the next specialization, which is filled up: for sizes along which nothing mixes, such as a batch");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();

@@ -35,7 +35,7 @@ std::vector<HostTensor> tensors_of(const Model &model, const std::vector<std::st
 size_t specialization_for(const Model &model, const std::vector<HostTensor> &tensors) {
     std::vector<std::vector<int64_t>> sizes;
     for (const HostTensor &tensor : tensors) sizes.push_back(tensor.sizes);
-    return choose_specialization(model, sizes);
+    return choose_specialization(model, sizes).specialization;
 }
 
 void append(RunResult &all, const RunResult &one) {

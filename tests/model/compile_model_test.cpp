@@ -12,6 +12,7 @@
 #include "generators/registry.h"
 #include "runtime/bf16.h"
 #include "runtime/context.h"
+#include "tests/support/error_of.h"
 
 namespace atalla {
 namespace {
@@ -119,6 +120,45 @@ TEST_P(CompileModel, OneProgramEqualsItsKernels) {
     EXPECT_EQ(counters.device_calls, 1u);
     EXPECT_EQ(counters.host_calls, 0u);
     EXPECT_EQ(counters.programs_loaded, 1u);
+}
+
+// The batch of chain() as a symbol.
+Graph chain_of_any_batch() {
+    Graph graph = chain(2, 32, -1);
+    graph.symbols["s0"] = {1, 8, 4};
+    for (Value &value : graph.values)
+        if (value.type.sizes.size() == 2 && value.type.sizes[0] == SymInt(4)) value.type.sizes[0] = SymInt::symbol("s0");
+    return graph;
+}
+
+TEST(CompileModelSizes, CallsAreFilledUp) {
+    CompileModelOptions options;
+    options.sizes = {{{"s0", 6}}, {{"s0", 4}}};
+    options.fill = true;
+    const CompiledModel compiled = compile_model(chain_of_any_batch(), find_machine("ax01"), options);
+    const HostTensor whole = random_tensor({6, 32}, 77, 1);
+    const std::vector<float> expected = values_of<float>(run(compiled, whole));
+    for (const int64_t rows : {1, 3, 4, 5}) {
+        HostTensor part = whole;
+        part.sizes[0] = rows;
+        const HostTensor result = run(compiled, part);
+        EXPECT_EQ(result.sizes, (std::vector<int64_t>{rows, 32}));
+        EXPECT_EQ(values_of<float>(result), std::vector<float>(expected.begin(), expected.begin() + rows * 32)) << rows;
+    }
+    EXPECT_EQ(error_of([&] { run(compiled, random_tensor({7, 32}, 1, 1)); }), "input 'x' has sizes [7, 32], but the model is compiled for [6, 32] or [4, 32]");
+}
+
+TEST(CompileModelSizes, AreNotFilledUpUnlessThatIsExact) {
+    CompileModelOptions options;
+    options.sizes = {{{"s0", 4}}};
+    EXPECT_THAT(error_of([&] { run(compile_model(chain_of_any_batch(), find_machine("ax01"), options), random_tensor({3, 32}, 1, 1)); }), testing::HasSubstr("compiled for [4, 32]"));
+    Graph graph = chain_of_any_batch();
+    const ValueId last = std::get<ValueId>(graph.outputs[0].value);
+    graph.outputs[0].value = add_node(graph, "aten::softmax.int", {{"self", last}, {"dim", SymInt(0)}}, {4, 32});
+    graph.value(std::get<ValueId>(graph.outputs[0].value)).type.sizes[0] = SymInt::symbol("s0");
+    options.fill = true;
+    EXPECT_EQ(error_of([&] { compile_model(graph, find_machine("ax01"), options); }),
+              "calls cannot be filled up to a larger s0: aten::softmax.int may mix what lies along s0; compile each size by itself");
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, CompileModel, testing::Values("ax01", "fsim"));

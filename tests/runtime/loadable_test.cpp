@@ -38,7 +38,7 @@ TEST(Loadable, IsMappedFromAFile) {
 TEST(Loadable, IsDescribed) {
     const std::shared_ptr<const Model> model = Model::from_bytes(bytes_of(small_model()), "m.atl");
     const auto json = describe(*model);
-    EXPECT_EQ(json["format"], "1.1");
+    EXPECT_EQ(json["format"], "1.2");
     EXPECT_EQ(json["inputs"][0]["sizes"], nlohmann::json({2, 3}));
     EXPECT_EQ(json["specializations"][0]["steps"][1]["target"], "aten::add.Tensor");
     EXPECT_THAT(describe_text(*model), testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"), testing::HasSubstr("host         aten::relu")));
