@@ -123,6 +123,22 @@ def test_sizes_are_specialized():
         atalla.compile(exported, sizes={symbol: 65})
 
 
+def test_smaller_calls_are_filled_up():
+    torch.manual_seed(0)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    module = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.LayerNorm(32)).eval()
+    exported = torch.export.export(module, (torch.randn(4, 16),), dynamic_shapes=({0: batch},))
+    symbol = str(next(iter(exported.range_constraints)))
+    compiled = atalla.compile(exported, sizes={symbol: 6}, fill=True)
+    x = torch.randn(6, 16)
+    whole = compiled(x)
+    assert torch.equal(compiled(x[:4]), whole[:4])
+    assert compiled.counters()["programs_loaded"] == 1
+    mixing = torch.export.export(torch.nn.Softmax(0), (torch.randn(4, 16),), dynamic_shapes=({0: batch},))
+    with pytest.raises(atalla.AtallaError, match="aten::softmax.int may mix"):
+        atalla.compile(mixing, sizes={str(next(iter(mixing.range_constraints))): 6}, fill=True)
+
+
 def test_new_sizes_are_compiled_when_they_come(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = torch.nn.Linear(16, 8).eval()
