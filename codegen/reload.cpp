@@ -1,5 +1,6 @@
 // Rows of the pads that are read early and late in an iteration are loaded twice: a value that waits in a register keeps the
-// iterations of a loop from overlapping, and a load costs less than a copy.
+// iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared come twice, too, into
+// registers of two banks: one register read twice is a bank conflict.
 #include <algorithm>
 #include <map>
 
@@ -16,14 +17,15 @@ bool is_copy(const Op &op) { return op.opcode == Opcode::sub_vv && op.src[1] == 
 
 class Reloader {
 public:
-    Reloader(Kernel &kernel, Body &body) : kernel_(kernel), body_(body) {}
+    Reloader(Kernel &kernel, Body &body, bool late_readers) : kernel_(kernel), body_(body), late_readers_(late_readers) {}
 
     void run() {
         for (size_t first = 0; first < body_.size(); first++) {
             if (!body_[first].op) continue;
             size_t end = first;
             while (end < body_.size() && body_[end].op) end++;
-            line(first, end);
+            if (late_readers_) line(first, end);
+            if (kernel_.machine->regs.vector_conflict) squares(first, end);
             first = end;
         }
         Body made;
@@ -74,6 +76,23 @@ private:
         }
     }
 
+    // x * x of a row as x * y, with y loaded from where x was.
+    void squares(size_t first, size_t end) {
+        for (size_t i = first; i < end; i++) {
+            Op &op = *body_[i].op;
+            if (op.opcode != Opcode::mul_vv || op.src[0] != op.src[1]) continue;
+            size_t made = i;
+            while (made > first && body_[made - 1].op->dst != op.src[0]) made--;
+            if (made-- == first) continue;
+            const Op &load = *body_[made].op;
+            if (load.opcode != Opcode::vreg_ld || !load.access) continue;
+            Op twin = load;
+            twin.dst = kernel_.vector(kernel_.registers[load.dst.id].name);
+            op.src[1] = twin.dst;
+            before_[made + 1].push_back(twin);
+        }
+    }
+
     // Those of a load that is the only one to write its register, up to where its row may change; none if there are others.
     std::vector<Reader> readers_of(size_t at, size_t end) const {
         const Op &load = *body_[at].op;
@@ -97,6 +116,7 @@ private:
     static constexpr int most_waiting = 32;   // cycles
     Kernel &kernel_;
     Body &body_;
+    bool late_readers_;   // do those that read late get loads of their own?
     std::map<size_t, std::vector<Op>> before_;   // loads to be put in
 };
 
@@ -107,7 +127,8 @@ void reload(Kernel &kernel, Body &body, bool innermost) {
         if (node.branch) reload(kernel, node.branch->body, false);
         weights |= node.op && node.op->opcode == Opcode::lw_vi;
     }
-    if (innermost && !weights) Reloader(kernel, body).run();
+    // Where weights are loaded the pads are busy.
+    if (innermost) Reloader(kernel, body, !weights).run();
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ std::string row_words(const RowShape &shape, const Point &point) {
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), grouped_(shape.fills_array()), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
@@ -111,8 +111,28 @@ void RowKernel::each(Func step) { each_.push_back(std::move(step)); }
 void RowKernel::single(Func step) { single_.push_back(std::move(step)); }
 void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(step), std::move(lane)); }
 
+// 32 vectors (or fewer, and zeros) are the weights of the array, through which one row of ones goes: lane w is the sum of vector w.
+Func RowKernel::grouped_sum(const std::string &name, Func values) {
+    const int tiles = tiles_of(vectors_), members = vectors_ / tiles;
+    Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, tiles, name + "_r"),
+          Func(name + "_weights"), Func(name + "_group"), RDom(0, lanes, name + "_g")};
+    const Var t("t");
+    const Expr vector = t * members + (members == lanes ? Expr(w_) : min(w_, members - 1)), element = values(vector * lanes + k_, m);
+    s.weights(k_, w_, m, t) = members == lanes ? element : select(w_ < members, element, bf16(0.0f));
+    s.part(s.lane, m, t) = 0.0f;
+    s.part(s.lane, m, t) += f32(s.weights(s.depth, s.lane, m, t));
+    s.block(s.lane, m, t) = bf16(s.part(s.lane, m, t));
+    s.group(m, t) = 0.0f;
+    s.group(m, t) += f32(s.block(s.members, m, t));
+    s.total(m) = -0.0f;
+    s.total(m) = strict_float(s.total(m) + f32(bf16(s.group(m, s.blocks))));
+    sums_.push_back(s);
+    return s.total;
+}
+
 Func RowKernel::sum(const std::string &name, Func values) {
-    Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, vectors_, name + "_r")};
+    if (grouped_) return grouped_sum(name, values);
+    Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, vectors_, name + "_r"), {}, {}, {}};
     Var b("b");
     const Expr value = f32(values(b * lanes + s.depth, m));
     s.total(m) = -0.0f;
@@ -153,6 +173,29 @@ Func RowKernel::largest(const std::string &name, Func values) {
     x.value(m) = max(x.value(m), f32(all[0]));
     extrema_.push_back(x);
     return x.value;
+}
+
+void RowKernel::schedule_sum(Sum &s, Func result, const Var &row) {
+    s.total.compute_at(result, row);
+    // Parts of a row that are weights: straight-line code where the row is.
+    const int unroll = !grouped_ ? std::min(vector_unroll_, vectors_) : unrolled() ? tiles_of(vectors_) : 1;
+    const RVar ro("ro"), ru("r_unroll");
+    if (unroll > 1) s.total.update().split(s.blocks, ro, ru, unroll);
+    const LoopLevel at = unroll > 1 ? LoopLevel(s.total, ru) : LoopLevel(s.total, s.blocks);
+    s.block.compute_at(at);
+    s.part.compute_at(at);
+    if (reduced_) {
+        s.part.update().atomic().vectorize(s.depth, lanes);
+    } else {
+        s.block.bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
+        s.part.vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+    }
+    if (grouped_) {
+        s.group.compute_at(at).update().atomic().vectorize(s.members, lanes);
+        s.weights.compute_at(at).bound_extent(k_, lanes).bound_extent(w_, lanes).split(w_, w_, Var("w_unroll"), lanes).vectorize(k_);
+        in_registers({s.weights, s.group});
+    }
+    in_registers({s.part, s.block, s.total});
 }
 
 KernelDefinition RowKernel::finish(Func result) {
@@ -201,23 +244,7 @@ KernelDefinition RowKernel::finish(Func result) {
         step.compute_at(result, row).vectorize(lane, lanes);
         in_registers({step});
     }
-    for (Sum &s : sums_) {
-        s.total.compute_at(result, row);
-        if (vector_unroll_ > 1) {
-            RVar ro("ro"), ru("r_unroll");
-            s.total.update().split(s.blocks, ro, ru, std::min(vector_unroll_, vectors_));
-        }
-        const LoopLevel at = vector_unroll_ > 1 ? LoopLevel(s.total, RVar("r_unroll")) : LoopLevel(s.total, s.blocks);
-        s.block.compute_at(at);
-        s.part.compute_at(at);
-        if (reduced_) {
-            s.part.update().atomic().vectorize(s.depth, lanes);
-        } else {
-            s.block.bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-            s.part.vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
-        }
-        in_registers({s.part, s.block, s.total});
-    }
+    for (Sum &s : sums_) schedule_sum(s, result, row);
     for (Extremum &x : extrema_) {
         x.value.compute_at(result, row).update().atomic().vectorize(x.all, lanes);
         x.lanes.compute_at(result, row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
@@ -230,7 +257,7 @@ KernelDefinition RowKernel::finish(Func result) {
         }
         in_registers({x.lanes, x.value});
     }
-    if (!sums_.empty() && !reduced_) {
+    if (!sums_.empty() && !reduced_ && !grouped_) {
         ones_.compute_root().vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
         in_registers({ones_});
     }

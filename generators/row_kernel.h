@@ -21,6 +21,8 @@ struct RowShape {
     int64_t vectors() const { return tiles_of(length); }
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are there.
     bool is_short() const { return vectors() <= 4; }
+    // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them all.
+    bool fills_array() const { return vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
 };
 
 // What the steps of a row cost, for the draft model and the constraints of a space.
@@ -65,7 +67,7 @@ public:
     void lanes_of(Halide::Func step, Halide::Var lane);
 
     // The sum of a row of bf16 values in float32: 32 at a time through the array or the reduction unit, with the same result, rounded
-    // to bf16, these in float32.
+    // to bf16, these in float32. Of rows that fill the array, up to 32 of these are first added in float32 and rounded.
     Halide::Func sum(const std::string &name, Halide::Func values);
     // The largest of a row (NaN are passed over), the smallest.
     Halide::Func largest(const std::string &name, Halide::Func values);
@@ -74,10 +76,15 @@ public:
     KernelDefinition finish(Halide::Func result);
 
 private:
+    struct Sum;
+    Halide::Func grouped_sum(const std::string &name, Halide::Func values);
+    void schedule_sum(Sum &s, Halide::Func result, const Halide::Var &row);
     struct Sum {
         Halide::Func part, block, total;
         Halide::Var lane;
         Halide::RDom depth, blocks;
+        Halide::Func weights, group;   // of rows that fill the array
+        Halide::RDom members;
     };
     struct Extremum {
         Halide::Func lanes, value;
@@ -93,7 +100,7 @@ private:
 
     const Machine &machine_;
     int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
-    bool reduced_;
+    bool reduced_, grouped_;   // who sums: the reduction unit; the array, with the rows as weights
     Halide::Func out_;
     Halide::Func ones_{"ones"};
     Halide::Var k_{"k"}, w_{"w"};

@@ -247,7 +247,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
     row.schemas = logarithm ? std::vector<std::string>{"log_softmax.int", "_log_softmax"} : std::vector<std::string>{"softmax.int", "_softmax"};
     row.help = logarithm ? "x - max - log(sum of exp(x - max)) along an axis" : "exp(x - max) / sum of it along an axis";
     row.card = {"normalization",
-                fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16) added in fp32, {}",
+                fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16; from 12 blocks on up to 32 of them added and rounded likewise) added in fp32, {}",
                             logarithm ? "rounded to bf16, its logarithm subtracted" : "times its reciprocal"),
                 "rows in the pads, rows and vectors in straight-line code",
                 fmt::format("dram, and lanes: {} a vector, a reduction a row", logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
@@ -278,8 +278,8 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
     row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes"
                        : "x / sqrt(mean of squares + eps) * weight along the last axes";
     row.card = {"normalization",
-                centred ? "mean and mean of squared differences from it: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16"
-                        : "mean of squares: blocks of 32 through the array, added in fp32; fp32 reciprocal of the root; then in bf16",
+                centred ? "mean and mean of squared differences from it: blocks of 32 through the array (from 12 on up to 32 of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16"
+                        : "mean of squares: blocks of 32 through the array (from 12 on up to 32 of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16",
                 "rows in the pads, rows and vectors in straight-line code",
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the row as it is scaled",

@@ -1,6 +1,8 @@
-// Pointwise and data movement operators at random shapes on every kind of machine: each point is compared bit for bit with the
+// Every pointwise and data movement operator at random shapes on every kind of machine: each point is compared bit for bit with the
 // naive program and within the stated error with float64, with guard values around all tensors.
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +15,8 @@
 
 namespace atalla {
 namespace {
+
+constexpr int rounds = ATALLA_TEST_ROUNDS;
 
 constexpr int64_t sizes[] = {1, 2, 3, 5, 7, 8, 13, 31, 32, 33, 64, 65, 97, 128};
 
@@ -72,13 +76,27 @@ TEST_P(RandomShapes, BroadcastPointwise) {
     }
 }
 
-TEST_P(RandomShapes, Unary) {
-    const std::vector<std::string> operators = {"relu", "sigmoid", "neg", "abs", "exp", "hardtanh", "silu", "tanh"};
-    for (int i = 0; i < 40; i++) check(operators[static_cast<size_t>(i) % operators.size()], {{"shape", text_of({random_shape(random_, random_.below(4), 8000)})}}, machine_, random_);
+// All that the registry has, with operands that lack dimensions.
+TEST_P(RandomShapes, EveryPointwiseOperator) {
+    for (const Operator *op : operators()) {
+        if (op->card().family != "pointwise") continue;
+        const bool power = op->name() == "pow";   // its exponent is a number
+        for (int i = 0; i < rounds; i++) {
+            const Shape shape = random_shape(random_, random_.below(4), 8000);
+            std::vector<Shape> shapes(power ? 1 : op->tensors().size(), shape);
+            for (size_t t = 1; t < shapes.size(); t++)
+                for (int64_t &extent : shapes[t])
+                    if (random_.below(3) == 0) extent = 1;
+            WorkloadArguments arguments = {{"shape", text_of(shapes)}};
+            if (power) arguments["exponent"] = random_.below(2) == 0 ? "2" : "0.5";
+            check(op->name(), arguments, machine_, random_);
+        }
+    }
 }
 
 TEST_P(RandomShapes, DataMovement) {
-    for (int i = 0; i < 48; i++) {
+    constexpr int kinds = 9;
+    for (int i = 0; i < kinds * std::max(5, rounds); i++) {
         const size_t rank = 1 + random_.below(4);
         Shape shape = random_shape(random_, rank);
         const auto dim = static_cast<size_t>(random_.below(rank));
@@ -86,7 +104,7 @@ TEST_P(RandomShapes, DataMovement) {
         const auto below = [&](int64_t n) { return static_cast<int64_t>(random_.below(static_cast<uint64_t>(n))); };
         WorkloadArguments arguments = {{"shape", text_of({shape})}};
         std::string op;
-        switch (i % 8) {
+        switch (i % kinds) {
         case 0: {
             op = "permute";
             std::vector<std::string> order;
@@ -140,6 +158,11 @@ TEST_P(RandomShapes, DataMovement) {
             arguments["size"] = fmt::format("[{}]", fmt::join(result, ","));
             break;
         }
+        case 7:
+            op = "transpose";
+            arguments["dim0"] = number(static_cast<int64_t>(dim));
+            arguments["dim1"] = number(below(static_cast<int64_t>(rank)));
+            break;
         default:
             op = "roll";
             arguments["shifts"] = fmt::format("[{}]", below(200) - 100);

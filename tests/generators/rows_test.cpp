@@ -83,6 +83,14 @@ TEST_F(Rows, Normalizations) {
     }
 }
 
+// Rows whose vectors are the weights of the array: 12 to 32 of them at a time, all of a row or an equal part.
+TEST_F(Rows, LongRows) {
+    const std::vector<int64_t> lengths = machine.timed() ? std::vector<int64_t>{384, 1000, 1088} : std::vector<int64_t>{384, 401};
+    const std::vector<std::string> names = {"softmax", "layer_norm", "rms_norm"};
+    for (size_t i = 0; i < names.size(); i++)
+        check(names[i], {{"shape", fmt::format("{}x{}", 1 + below(5), lengths[i % lengths.size()])}}, i);
+}
+
 TEST_F(Rows, BatchNorm) {
     for (int i = 0; i < rounds; i++) {
         const int64_t channels = size(40);
