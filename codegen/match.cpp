@@ -81,7 +81,7 @@ void Matcher::fail(const std::string &reason, const Expr &e) const {
     throw Mismatch{reason + ": " + shown(e)};
 }
 
-Matcher::Matcher(Kernel &kernel, const LoweredFunc &function, bool optimize, std::set<std::string> fill_in_place)
+Matcher::Matcher(Kernel &kernel, const LoweredFunc &function, bool optimize, FillsInPlace fill_in_place)
     : kernel_(kernel), optimize_(optimize), scope_(kernel), weight_names_(weight_tiles(function.body)),
       filled_names_(stored_constants(function.body)), fill_in_place_(std::move(fill_in_place)) {
     for (const LoweredArgument &argument : function.args) {
@@ -230,6 +230,10 @@ void Matcher::visit_store(const Store *store) {
              "replicate it over 32 lanes", Stmt(store));
     if (brought_.count(allocation)) fill_in_place(allocation);
     computed_.insert(allocation);
+    if (fill_in_place_.count(store->name)) {
+        const auto *splat = store->value.as<Broadcast>();
+        if (splat == nullptr || splat->value.as<FloatImm>() == nullptr) brought_in_place_[store->name].assign(static_cast<size_t>(kernel_.allocations[allocation].rows), 32);
+    }
     Op op;
     op.opcode = Opcode::vreg_st;
     op.access = PadAccess{allocation, pad_row(store->index, store->value.type().lanes(), store->name), {}};
@@ -268,15 +272,16 @@ void Matcher::store_to_registers(const Store *store, RegisterArray &array) {
 }
 
 Kernel match(const LoweredFunc &function, const Machine &machine, bool optimize) {
-    std::set<std::string> fill_in_place;
+    FillsInPlace fills;
     for (;;) {
         Kernel kernel;
         kernel.machine = &machine;
+        Matcher matcher(kernel, function, optimize, fills);
         try {
-            Matcher(kernel, function, optimize, fill_in_place).run(function.body);
-            return kernel;
+            matcher.run(function.body);
+            if (!matcher.learn(fills)) return kernel;
         } catch (const FillInPlace &again) {
-            fill_in_place.insert(again.name);
+            fills.try_emplace(again.name);
         }
     }
 }

@@ -46,6 +46,7 @@ bool Matcher::match_copy(const Stmt &s) {
         bool ring = false;
         for (auto [atom, rows] : copy.pad_row.terms) ring = ring || kernel_.atoms[atom].expr.as<Mod>() != nullptr;
         if (ring && optimize_) fail("'" + pad_name + "' is ring-buffered, and what surrounds its tiles changes from tile to tile", s);
+        note_lanes(pad_name, copy);
     } else if (in && filled_names_.count(pad_name)) {
         note_rows(copy, {});
     }

@@ -86,6 +86,69 @@ void Matcher::fill_in_place(int allocation) const {
     throw Mismatch{"a fill of an allocation that is not known"};
 }
 
+// Notes how many lanes of each row the copies of an allocation bring that is filled in place.
+void Matcher::note_lanes(const std::string &name, const Copy &copy) {
+    std::vector<int8_t> &most = brought_in_place_[name];
+    most.resize(static_cast<size_t>(kernel_.allocations[copy.allocation].rows), 0);
+    const auto places = all_places(copy.pad_row);
+    if (!places) return std::fill(most.begin(), most.end(), static_cast<int8_t>(32));
+    for (const Box &box : copy.boxes)
+        for_each_row(box, [&](int64_t row) {
+            for (int64_t place : *places) {
+                if (place + row < 0 || place + row >= static_cast<int64_t>(most.size())) throw Mismatch{"a copy leaves '" + kernel_.allocations[copy.allocation].name + "'"};
+                int8_t &lanes = most[static_cast<size_t>(place + row)];
+                lanes = std::max(lanes, static_cast<int8_t>(box.cols));
+            }
+        });
+}
+
+bool Matcher::learn(FillsInPlace &fills) const {
+    bool more = false;
+    for (const auto &[name, rows] : brought_in_place_) {
+        std::vector<int8_t> &known = fills[name];
+        known.resize(std::max(known.size(), rows.size()), 0);
+        for (size_t row = 0; row < rows.size(); row++) {
+            more = more || rows[row] > known[row];
+            known[row] = std::max(known[row], rows[row]);
+        }
+    }
+    return more;
+}
+
+// The copy that was just matched, with stores in front of it to rows of which it brings fewer lanes than others do; all rows hold the
+// constant from the start. False, and without the copy, where the rows are not known.
+bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &rows, const LinearForm &base) {
+    const Copy moved = *body_->back().copy;
+    body_->pop_back();
+    const auto places = all_places(base);
+    if (!places || base.terms != moved.pad_row.terms || moved.first_of >= 0) return false;
+    std::map<int64_t, int> brought;
+    for (const Box &box : moved.boxes) for_each_row(box, [&](int64_t row) { brought[row] = box.cols; });
+    const std::vector<int8_t> &most = fill_in_place_.at(fill->name);
+    const Reg value = constant_vector(static_cast<float>(filled_with(fill)->value));
+    std::vector<int64_t> at_start;
+    for (int64_t row : rows) {
+        const int lanes = brought.count(row) ? brought.at(row) : 0;
+        bool stale = false;
+        for (int64_t place : *places) {
+            const auto at = static_cast<size_t>(place + row);
+            stale = stale || (at < most.size() && most[at] > lanes);
+            if (lanes < 32 && filled_rows_.insert({moved.allocation, place + row}).second) at_start.push_back(place + row);
+        }
+        if (!stale) continue;
+        Op op;
+        op.opcode = Opcode::vreg_st;
+        op.access = PadAccess{moved.allocation, {row, base.terms}, {}};
+        op.src = {Reg{}, Reg{}, value};
+        op.imm = 31;
+        op.source = moved.source;
+        body_->push_back(op);
+    }
+    if (!at_start.empty()) fill_rows(moved, at_start, value);
+    body_->push_back(moved);
+    return true;
+}
+
 // Stores a constant to rows before everything else. Long series of rows become loops, a round of the pads an iteration.
 void Matcher::fill_rows(const Copy &copy, const std::vector<int64_t> &rows, Reg value) {
     constexpr size_t shortest_loop = 16;
@@ -134,7 +197,6 @@ bool Matcher::match_filled_copy(const Block *block) {
     const Stmt copying = rest != nullptr ? rest->first : block->rest;
     const Store *copy = lone_store(copying);
     if (copy == nullptr || fill->name != copy->name || copy->value.as<Load>() == nullptr) return false;
-    if (fill_in_place_.count(fill->name)) return false;
     const size_t before = body_->size();
     if (!match_copy(copying)) return false;
     if (body_->size() == before) return false;   // nothing to move here
@@ -153,6 +215,11 @@ bool Matcher::match_filled_copy(const Block *block) {
         base = outer_part(leaf.pad);
     }
     if (!base.divide(32)) fail("a fill does not start at a row of the pads", block->first);
+    if (fill_in_place_.count(fill->name)) {
+        if (!match_fill_in_place(fill, rows, base)) return false;
+        if (rest != nullptr) visit(rest->rest);
+        return true;
+    }
     const Copy &moved = *body_->back().copy;
     if (computed_.count(moved.allocation)) fill_in_place(moved.allocation);
     if (base.terms != moved.pad_row.terms) fail("a fill and the copy over it are placed differently", block->first);

@@ -48,12 +48,15 @@ struct Value {
 struct FillInPlace {
     std::string name;   // of the allocation
 };
+// Allocations where rows are filled before a copy if another one has brought more lanes of them: the most lanes of each row.
+using FillsInPlace = std::map<std::string, std::vector<int8_t>>;
 
 class Matcher {
 public:
-    // `fill_in_place`: allocations that are filled before each copy.
-    Matcher(Kernel &kernel, const Halide::Internal::LoweredFunc &function, bool optimize, std::set<std::string> fill_in_place);
+    Matcher(Kernel &kernel, const Halide::Internal::LoweredFunc &function, bool optimize, FillsInPlace fill_in_place);
     void run(const Halide::Internal::Stmt &body);
+    // Adds what the copies of this run brought. True if that is more than was known.
+    bool learn(FillsInPlace &fills) const;
 
 private:
     static constexpr int8_t not_copied = -1;
@@ -107,6 +110,8 @@ private:
     void note_rows(const Copy &copy, const std::set<int64_t> &filled);
     void fill_rows(const Copy &copy, const std::vector<int64_t> &rows, Reg value);
     [[noreturn]] void fill_in_place(int allocation) const;
+    void note_lanes(const std::string &name, const Copy &copy);
+    bool match_fill_in_place(const Halide::Internal::Store *fill, const std::set<int64_t> &rows, const LinearForm &base);
 
     // expressions (match_vector.cpp)
     Value evaluate(const Halide::Expr &e);
@@ -162,7 +167,7 @@ private:
     std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
     std::set<std::string> filled_names_;        // allocations that a constant is stored to
-    std::set<std::string> fill_in_place_;
+    FillsInPlace fill_in_place_, brought_in_place_;
     std::set<std::pair<int, int64_t>> filled_rows_;     // allocation and row, filled at the start of the kernel
     std::map<int, std::vector<int8_t>> brought_;        // lanes of each row that copies bring, not_copied before the first
     std::set<int> computed_;                            // allocations written by computation

@@ -14,7 +14,7 @@ using namespace vocabulary;
 namespace {
 
 // Vector registers that weights, rows and products on their way need.
-constexpr int64_t registers_in_flight = 90;
+constexpr int64_t registers_in_flight = 60, registers_in_flight_per_column = 7;
 
 ConvolutionShape with_lines(ConvolutionShape shape) {
     if (shape.kernel_x * shape.kernel_y == 1 && shape.stride_x * shape.stride_y == 1 && shape.padding_x + shape.padding_y == 0) {
@@ -200,7 +200,7 @@ Space register_convolution_space(const ConvolutionShape &shape, const Machine &m
         .parameter("channels", "output channels whose sums stay in registers", channels)
         .parameter("pass", "output channels whose weights pass through the pads at once", passes);
     space.constraint("registers", {"places", "channels"}, "The part of the image that a tile reads, its sums and the rows of the identity fit the register file.",
-                     [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
+                     [=, limit = machine.regs.vector - 1 - registers_in_flight - registers_in_flight_per_column * shape.kernel_x](const Point &point) {
                          Point whole = point;
                          if (!whole.contains("pass")) whole.set("pass", 1);
                          return RegisterConvolutionPlan(shape, machine, whole).registers() <= limit;

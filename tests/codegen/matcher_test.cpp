@@ -191,7 +191,7 @@ TEST(Matcher, FillsBeforeEachCopyWhereTilesDiffer) {
     const KernelDefinition kernel = pipelines::convolution(image);
     const Kernel matched = match(kernel);
     EXPECT_GT(fills(matched, "pixels"), 0);
-    EXPECT_EQ(fills(matched, "taps"), 0);
+    EXPECT_EQ(fills(matched, "taps"), 32) << "and again before copies that bring less than others";
     std::mt19937 random(9);
     std::vector<TensorData> inputs;
     for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_tensor(tensor, random));
