@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/attention.h"
+#include "generators/attention_in_registers.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
@@ -40,7 +41,10 @@ public:
                static_cast<double>(shape_.depth + shape_.width + 2);
     }
 
+    // Small pads hold no tile of the keys beside one of the values.
+    static bool in_registers(const Machine &machine) { return !machine.timed(); }
     Space space(const Machine &machine) const override {
+        if (in_registers(machine)) return register_attention_space(shape_, machine);
         const int64_t round = machine.pad.count;
         std::vector<int64_t> rows, row_unrolls = {1}, weight_unrolls;
         for (int64_t blocks = 1; blocks <= shape_.queries; blocks++) {
@@ -65,13 +69,17 @@ public:
     }
 
     Point naive_point(const Machine &machine) const override {
+        if (in_registers(machine)) return register_attention_naive_point(shape_, machine);
         const int64_t round = machine.pad.count, rows = std::min(shape_.queries, 4 * round);
         return {{"rows", rows < round ? rows : rows / round * round}, {"row_unroll", rows < round ? 1 : round}, {"weight_unroll", round}};
     }
 
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return attention(shape_, machine, point); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_, machine, point);
+    }
 
     double draft(const Machine &machine, const Point &point) const override {
+        if (in_registers(machine)) return register_attention_draft(shape_, point);
         // A stage handles the unrolled rows once in the latency of the array and its accesses, or at the pace of its lanes.
         constexpr double latency = 75, lanes_pace = 4.5, stages = 4;
         const auto unroll = static_cast<double>(point["row_unroll"]), tiles = static_cast<double>(tiles_of(shape_.keys));

@@ -1,0 +1,248 @@
+#include "generators/attention_in_registers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "generators/vocabulary.h"
+#include "isa/error.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+constexpr int lanes = 32;
+// The lowest bf16 number: where the largest score of a row starts.
+constexpr float lowest = -0x1.FEp127f;
+// Vector registers that rows of the identity, a tile of keys or values, and what is on its way need.
+constexpr int64_t registers_in_use = 140;
+
+int tiles_of(int64_t n) { return static_cast<int>((n + lanes - 1) / lanes); }
+
+class RegisterAttentionPipeline {
+public:
+    RegisterAttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)),
+          width_(static_cast<int>(shape.width)), rows_(static_cast<int>(point["rows"])), pass_(static_cast<int>(point["pass"])) {
+        for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
+    }
+
+    KernelDefinition build() {
+        define_operands();
+        define_scores();
+        define_result();
+        schedule();
+        return kernel();
+    }
+
+private:
+    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const {
+        for (size_t d = 0; d < batch_.size(); d++)
+            if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
+        return own;
+    }
+    static void define(Func f, const std::vector<Expr> &all, Expr value) {
+        std::vector<Var> vars;
+        for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
+        f(vars) = std::move(value);
+    }
+    // Zeros where the tensor ends.
+    static void define_within(Func f, const std::vector<Expr> &all, Expr inside, Expr value) {
+        define(f, all, bf16(0.0f));
+        define(f, all, select(std::move(inside), std::move(value), undef<BFloat>()));
+    }
+    // One row through the array, with 32 vectors as weights.
+    struct Dot {
+        Func weights, part;
+        explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part") {}
+    };
+
+    void define_operands() {
+        const Expr at = c * lanes + k, row = tt * lanes + w;
+        define_within(Qs, args({k, i, c}), at < depth_, q(args({min(at, depth_ - 1), i})));
+        define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_, key(args({min(at, depth_ - 1), min(row, keys_ - 1)}, &AttentionBatch::keys)));
+        define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_, value(args({min(at, width_ - 1), min(row, keys_ - 1)}, &AttentionBatch::keys)));
+        define(Ks, args({k, w, tt, c}), Kp(args({k, w, tt, c})));
+        define(Vs, args({k, w, tt, c}), Vp(args({k, w, tt, c})));
+        if (shape_.mask) define_within(Ms, args({j, i, tt}), tt * lanes + j < keys_, mask(args({min(tt * lanes + j, keys_ - 1), i}, &AttentionBatch::mask)));
+        // V^T: its rows as weights and those of the identity through them.
+        identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
+        define(turn.weights, args({k, w, tt, c}), Vs(args({k, w, tt, c})));
+        define(turn.part, args({k, w, tt, c}), 0.0f);
+        turn.part(args({k, w, tt, c})) += f32(identity(r, w)) * f32(turn.weights(args({r, k, tt, c})));
+        define(Vt, args({k, w, tt, c}), bf16(turn.part(args({k, w, tt, c}))));
+    }
+
+    void define_scores() {
+        define(score.weights, args({k, w, tt, c}), Ks(args({k, w, tt, c})));
+        define(score.part, args({j, i, tt, c}), 0.0f);
+        score.part(args({j, i, tt, c})) += f32(Qs(args({r, i, c}))) * f32(score.weights(args({r, j, tt, c})));
+        define(products, args({j, i, tt}), start());
+        products(args({j, i, over_depth.y})) = strict_float(products(args({j, i, over_depth.y})) + bf16(score.part(args({j, i, over_depth.y, over_depth.x}))));
+        Expr e = products(args({j, i, tt}));
+        if (shape_.scale != 1) e = strict_float(e * bf16(static_cast<float>(shape_.scale)));
+        if (shape_.mask) e = strict_float(e + Ms(args({j, i, tt})));
+        if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-INFINITY));
+        define(X, args({j, i, tt}), e);
+        // In float32, which Halide's JIT has a maximum of.
+        define(largest_lanes, args({j, i}), lowest);
+        largest_lanes(args({j, i})) = max(largest_lanes(args({j, i})), f32(X(args({j, i, tile}))));
+        define(largest, args({i}), lowest);
+        largest(args({i})) = max(largest(args({i})), largest_lanes(args({r, i})));
+        define(M, args({j, i}), bf16(largest(args({i}))));
+        define(p, args({j, i, tt}), machine_exp(strict_float(X(args({j, i, tt})) - M(args({j, i})))));
+        define(sum_lanes, args({j, i}), p(args({j, i, 0})));
+        if (key_tiles_ > 1) sum_lanes(args({j, i})) = strict_float(sum_lanes(args({j, i})) + p(args({j, i, more})));
+        define(total, args({i}), 0.0f);
+        total(args({i})) += f32(sum_lanes(args({r, i})));
+    }
+
+    void define_result() {
+        define(pv.weights, args({k, w, tt, c}), Vt(args({k, w, tt, c})));
+        define(pv.part, args({d, i, tt, c}), 0.0f);
+        pv.part(args({d, i, tt, c})) += f32(p(args({r, i, tt}))) * f32(pv.weights(args({r, d, tt, c})));
+        define(O, args({d, i, c}), start());
+        O(args({d, i, over_keys.y})) = strict_float(O(args({d, i, over_keys.y})) + bf16(pv.part(args({d, i, over_keys.x, over_keys.y}))));
+        // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
+        define(sum, args({i}), bf16(total(args({i}))));
+        define(inverse, args({i}), bf16(machine_rcp(select(strict_float(sum(args({i})) < bf16(1.0f)), bf16(1.0f), sum(args({i}))))));
+        define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
+        define(out, args({d, i}), Y(args({d % lanes, i, d / lanes})));
+    }
+    // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
+    Expr start() const { return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f); }
+
+    // Weights that are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
+    static void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, const RDom &r, const Var &k, const Var &w) {
+        dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
+        dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
+        in_registers({dot.weights, dot.part});
+    }
+    // A tile of keys or values, which passes through the pads in parts.
+    void schedule_tile(Func registers, Func pads, Func consumer, const RVar &level) const {
+        Var part("part");
+        registers.compute_at(LoopLevel(std::move(consumer), level)).vectorize(k, lanes).bound_extent(w, lanes).split(w, part, w, pass_);
+        pads.compute_at(registers, part).vectorize(k, lanes).bound_extent(k, lanes).bound_storage(w, pass_);
+        in_registers({registers});
+        in_pads({pads});
+    }
+
+    void schedule() {
+        out.bound(d, 0, width_).bound(i, 0, queries_);
+        Var io("io"), ip("ip"), lane("lane"), column("column");
+        out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, io, ii, rows_, TailStrategy::ShiftInwards).split(ii, ip, ii, pass_, TailStrategy::GuardWithIf);
+        std::vector<VarOrRVar> order = {lane, ii, column, ip, io};
+        for (size_t b = 0; b < batch_.size(); b++) {
+            out.bound(batch_[b], 0, static_cast<int>(shape_.batch[batch_.size() - 1 - b].extent));
+            order.push_back(batch_[b]);
+        }
+        out.reorder(order);
+        whole_loops(out);
+        fix_shape(out.output_buffer(), shape_.out_extents());
+
+        identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
+        const auto in_block = [&](Func f, const Var &vector) { f.compute_at(out, io).bound_extent(i, rows_).bound_extent(vector, lanes).vectorize(vector, lanes); };
+        in_block(products, j);
+        Var part("part");
+        products.update().split(i, part, i, pass_, TailStrategy::GuardWithIf).reorder(j, i, part, over_depth.x, over_depth.y).vectorize(j, lanes);
+        Qs.compute_at(products, part).vectorize(k, lanes).bound_extent(k, lanes).bound_storage(i, pass_);
+        schedule_dot(score, products, over_depth.x, i, j, r, k, w);
+        schedule_tile(Ks, Kp, products, over_depth.x);
+
+        in_block(X, j);
+        X.split(i, part, i, pass_, TailStrategy::GuardWithIf).reorder(j, i, tt, part);
+        if (shape_.mask) {
+            Ms.compute_at(X, tt).vectorize(j, lanes).bound_extent(j, lanes).bound_storage(i, pass_);
+            in_pads({Ms});
+        }
+        in_block(p, j);
+        p.reorder(j, tt, i);
+        M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
+        largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
+        largest.compute_at(p, i).update().atomic().vectorize(r);
+
+        in_block(O, d);
+        O.update().reorder(d, i, over_keys.x, over_keys.y).vectorize(d, lanes);
+        schedule_dot(pv, O, over_keys.x, i, d, r, k, w);
+        Vt.compute_at(O, over_keys.x).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
+        schedule_dot(turn, Vt, w, w, k, r, k, w);
+        turn.weights.compute_at(O, over_keys.x);
+        schedule_tile(Vs, Vp, O, over_keys.x);
+
+        for (Func f : {inverse, sum}) f.compute_at(out, io).bound_extent(i, rows_);
+        sum_lanes.compute_at(sum, i).bound_extent(j, lanes).vectorize(j, lanes);
+        if (key_tiles_ > 1) sum_lanes.update().vectorize(j, lanes);
+        total.compute_at(sum, i).update().atomic().vectorize(r);
+        Y.compute_at(out, column).vectorize(d, lanes).bound_extent(d, lanes).bound_storage(i, pass_);
+        in_registers({identity, products, X, p, M, largest_lanes, largest, sum_lanes, total, sum, inverse, Vt, O});
+        in_pads({Qs, Y});
+    }
+
+    KernelDefinition kernel() const {
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        kernel.arguments = {q, key, value};
+        kernel.inputs = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
+        if (shape_.mask) {
+            kernel.arguments.push_back(mask);
+            kernel.inputs.push_back({"mask", shape_.mask_extents()});
+        }
+        kernel.outputs = {{"O", shape_.out_extents()}};
+        return kernel;
+    }
+
+    const AttentionShape &shape_;
+    const Machine &machine_;
+    const int queries_, keys_, depth_, width_, rows_, pass_;
+    const int key_tiles_ = tiles_of(keys_), depth_tiles_ = tiles_of(depth_), width_tiles_ = tiles_of(width_);
+    std::vector<Var> batch_;   // innermost first
+
+    ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()), mask = tensor("mask", shape_.mask_extents());
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, ii{"ii"};
+    Func Qs{"Qs"}, Kp{"Kp"}, Ks{"Ks"}, Vp{"Vp"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, products{"products"}, X{"X"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, p{"p"},
+        sum_lanes{"sum_lanes"}, total{"total"}, sum{"sum"}, inverse{"inverse"}, O{"O"}, Y{"Y"}, out{"O_out"};
+    Dot turn{"turn"}, score{"score"}, pv{"pv"};
+    RDom r{0, lanes, "r"}, over_depth{0, depth_tiles_, 0, key_tiles_, "over_depth"}, over_keys{0, key_tiles_, 0, width_tiles_, "over_keys"}, tile{0, key_tiles_, "tile"},
+        more{1, std::max(key_tiles_ - 1, 1), "more"};
+};
+
+}  // namespace
+
+Space register_attention_space(const AttentionShape &shape, const Machine &machine) {
+    std::vector<int64_t> rows, passes;
+    const int64_t tiles = tiles_of(shape.keys) + tiles_of(shape.width);
+    for (int64_t blocks = 1; blocks <= shape.queries; blocks++) {
+        const int64_t block = (shape.queries + blocks - 1) / blocks;
+        if (block <= 64 && (rows.empty() || rows.back() != block)) rows.push_back(block);
+    }
+    std::reverse(rows.begin(), rows.end());
+    for (int64_t pass = machine.pad.count; pass <= lanes / 2; pass *= 2) passes.push_back(pass);
+    Space space;
+    space.parameter("rows", "queries that one load of the keys and values serves", rows).parameter("pass", "rows of each tensor that pass through the pads at once", passes);
+    space.constraint("registers", {"rows"}, "The scores of a block of queries and its results fit the register file.",
+                     [=, limit = machine.regs.vector - registers_in_use](const Point &point) { return point["rows"] * tiles <= limit; });
+    space.constraint("causal", {"rows"}, "Masks of their own for each query are not in this form: hide keys by an additive mask.", [=](const Point &) { return !shape.causal; });
+    space.constraint("pads", {"pass"}, "The parts of all tensors fit the pads together.",
+                     [=, room = machine.pad.count * machine.pad_rows()](const Point &point) { return point["pass"] * (4 + shape.mask) <= room; });
+    return space;
+}
+
+Point register_attention_naive_point(const AttentionShape &shape, const Machine &machine) {
+    const int64_t rows = shape.queries % 4 == 0 && 4 * (tiles_of(shape.keys) + tiles_of(shape.width)) <= machine.regs.vector - registers_in_use ? 4 : 1;
+    return {{"rows", rows}, {"pass", machine.pad.count}};
+}
+
+double register_attention_draft(const AttentionShape &shape, const Point &point) {
+    const auto rows = static_cast<double>(point["rows"]), passes = lanes / static_cast<double>(point["pass"]);
+    const double blocks = std::ceil(static_cast<double>(shape.queries) / rows), transfers = 4 * (passes + std::ceil(rows / static_cast<double>(point["pass"])));
+    const double tile = static_cast<double>(tiles_of(shape.depth)) * (lanes + rows + transfers) + static_cast<double>(tiles_of(shape.width)) * (3 * lanes + rows + transfers);
+    return 60 + static_cast<double>(shape.problems()) * blocks * static_cast<double>(tiles_of(shape.keys)) * (tile + 4 * rows);
+}
+
+KernelDefinition attention_in_registers(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    return RegisterAttentionPipeline(shape, machine, point).build();
+}
+
+}  // namespace atalla
