@@ -16,7 +16,7 @@ constexpr double optimism = 1.0;
 // A point that many deviations above the best is given up, once enough were measured.
 constexpr double certainty = 3.0;
 // How far the draft is off before anything was measured, as a logarithm.
-constexpr double prior_deviation = 0.2;
+constexpr double prior_deviation = 0.1;
 // A point that certainly fails counts as so much slower than it would be, as a logarithm. Points so far from a failure are
 // half as likely to fail, and what is known without any trial speaks for a point as one at that distance would.
 constexpr double failure_cost = 2;

@@ -26,7 +26,7 @@ const char *strategy_name(Strategy strategy);
 Strategy parse_strategy(std::string_view name);
 
 struct TuneOptions {
-    Strategy strategy = Strategy::Model;  // the best of them in bench/search_bench.cpp
+    Strategy strategy = Strategy::Model;
     int64_t max_trials = 64;  // trials proposed, those found in the database included; 0: no limit
     double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;

@@ -263,7 +263,7 @@ int main(int argc, char **argv) {
     app.add_flag("--explain", options.explain, "With --trials 0: say from whom the schedule comes");
     app.add_flag("--prove", options.prove, "Visit the whole space, each point for as long as the best takes: nothing in it is faster then");
     app.add_option("--effort", options.effort, "Budget by word: draft, quick, normal, thorough or exhaustive");
-    app.add_option("--strategy", options.strategy, "model, draft, random, exhaustive, climb or evolve");
+    app.add_option("--strategy", options.strategy, "draft (default), model, random, exhaustive, climb or evolve");
     atalla::add_seed(app, options.seed, "Runs with equal seeds propose equal points");
     app.add_option("--point", options.point, "Measure this schedule, such as rows=64,m_outer=1,..., instead of searching");
     app.add_option("--emit", options.emit, "Write the winner with its data as a .in program");

@@ -14,6 +14,7 @@ namespace atalla {
 
 TuneOptions default_tune_options() {
     TuneOptions options;
+    options.strategy = Strategy::Draft;   // the best of them in bench/search_bench.cpp
     options.max_trials = 32;
     return options;
 }
