@@ -367,6 +367,7 @@ Value Matcher::evaluate_select(const Select *select) {
 
 // A comparison of indices that loops outside have decided.
 std::optional<bool> Matcher::known_here(const Expr &condition) {
+    if (const auto *broadcast = condition.as<Broadcast>()) return known_here(broadcast->value);
     const auto *less = condition.as<LT>();
     if (less == nullptr || !condition.type().is_scalar() || !less->a.type().is_int()) return std::nullopt;
     const LinearForm value = scope_.linear(Select::make(condition, IntImm::make(Int(32), 1), IntImm::make(Int(32), 0)));
