@@ -116,7 +116,7 @@ bool Matcher::learn(FillsInPlace &fills) const {
 }
 
 // The copy that was just matched, with stores in front of it to rows of which it brings fewer lanes than others do; all rows hold the
-// constant from the start. False, and without the copy, where the rows are not known.
+// constant from the start. False, and without the copy, where the rows are not known, or so many that a loop over all of them is better.
 bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &rows, const LinearForm &base) {
     const Copy moved = *body_->back().copy;
     body_->pop_back();
@@ -125,17 +125,21 @@ bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &ro
     std::map<int64_t, int> brought;
     for (const Box &box : moved.boxes) for_each_row(box, [&](int64_t row) { brought[row] = box.cols; });
     const std::vector<int8_t> &most = fill_in_place_.at(fill->name);
+    const auto lanes_of = [&](int64_t row) { return brought.count(row) ? brought.at(row) : 0; };
+    std::vector<int64_t> stale, at_start;
+    for (int64_t row : rows)
+        if (std::any_of(places->begin(), places->end(), [&](int64_t place) {
+                const auto at = static_cast<size_t>(place + row);
+                return at < most.size() && most[at] > lanes_of(row);
+            }))
+            stale.push_back(row);
+    constexpr size_t most_stores = 64;
+    if (stale.size() > most_stores) return false;
+    for (int64_t row : rows)
+        for (int64_t place : *places)
+            if (lanes_of(row) < 32 && filled_rows_.insert({moved.allocation, place + row}).second) at_start.push_back(place + row);
     const Reg value = constant_vector(static_cast<float>(filled_with(fill)->value));
-    std::vector<int64_t> at_start;
-    for (int64_t row : rows) {
-        const int lanes = brought.count(row) ? brought.at(row) : 0;
-        bool stale = false;
-        for (int64_t place : *places) {
-            const auto at = static_cast<size_t>(place + row);
-            stale = stale || (at < most.size() && most[at] > lanes);
-            if (lanes < 32 && filled_rows_.insert({moved.allocation, place + row}).second) at_start.push_back(place + row);
-        }
-        if (!stale) continue;
+    for (int64_t row : stale) {
         Op op;
         op.opcode = Opcode::vreg_st;
         op.access = PadAccess{moved.allocation, {row, base.terms}, {}};

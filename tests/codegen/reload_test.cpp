@@ -15,7 +15,7 @@ struct Reload : Fixture, testing::Test {
         loop.extent = 16;
         Reg value = vector("value");
         loop.body.push_back(load(x, in, 0));
-        loop.body.push_back(op(Opcode::mul_vv, value, {x, x}));
+        loop.body.push_back(op(Opcode::add_vs, value, {x, zero_scalar}));
         for (int i = 0; i < chain; i++) {
             const Reg next = vector("value");
             loop.body.push_back(op(Opcode::mul_vv, next, {value, value}));
@@ -77,6 +77,23 @@ TEST_F(Reload, ReplacesACopyByALoad) {
     }
     EXPECT_FALSE(copied);
     EXPECT_TRUE(loads_copy);
+}
+
+// One register read twice is a conflict of its bank.
+TEST_F(Reload, ARowThatIsSquaredComesTwice) {
+    Loop loop;
+    loop.extent = 16;
+    loop.body.push_back(load(x, in, 0));
+    loop.body.push_back(store(vector("new"), in, 0));
+    loop.body.push_back(op(Opcode::mul_vv, vector("square"), {x, x}));
+    kernel.body.push_back(std::move(loop));
+    reload(kernel);
+    const Body &body = kernel.body.back().loop->body;
+    ASSERT_EQ(body.size(), 4u);
+    ASSERT_EQ(loaded().size(), 2u);
+    EXPECT_EQ(body[1].op->opcode, Opcode::vreg_ld) << "both before the row changes";
+    EXPECT_EQ(body[3].op->src[0], x);
+    EXPECT_EQ(body[3].op->src[1], body[1].op->dst);
 }
 
 TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {
