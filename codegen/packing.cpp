@@ -39,7 +39,9 @@ public:
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
         const bool overlapped_fit = std::none_of(overlapped_.begin(), overlapped_.end(), [&](const auto &one) {
             const auto [b, stages] = one;
-            return !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size()));
+            // Behind many iterations it matters little that the code around them comes anew.
+            constexpr int64_t many_iterations = 24;
+            return kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size()));
         });
         return {!overlapped_.empty(), !turned_.empty(), turned_fit && overlapped_fit};
     }
