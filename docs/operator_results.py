@@ -24,6 +24,8 @@ CALLS = [
     ("ax01", "sum", "512x1024", "--dim 1", None),
     ("ax01", "sum", "512x1024", "--dim 0", None),
     ("ax01", "amax", "512x1024", "--dim 1", None),
+    ("ax01", "max_pool2d", "1x112x112x64", "--kernel-size 3 --stride 2 --padding 1 --layout nhwc", None),
+    ("ax01", "avg_pool2d", "1x64x56x56", "--kernel-size 2 --stride 2", None),
     ("fsim", "relu", "1024", "", 243),
     ("fsim", "softmax", "1x32", "", 21),
 ]
@@ -46,9 +48,12 @@ TAIL = """
   instruction misses, and the change between reading and writing: with all four engines on one side at a time, each
   change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
-* **softmax and layer_norm** overlap rows, but four rows of 128 take about 130 cycles where their lanes need 84, and the ends of a block cost
-  about 1,000. **gelu** waits for the chain of its lane operations.
+* **softmax, layer_norm and rms_norm** overlap rows. Where a row is short, four rows of 128 take about 130 cycles for 84 of their lanes, and
+  the ends of a block of 32 rows cost about 650. Long rows are weights of the array that one row of ones sums; their lanes then wait for what
+  straight-line code of a whole row leaves unfilled, and the square of a difference reads one register twice, a bank conflict.
 * **amax** takes a hardware reduction of 20 cycles for each row, and looks for NaN in a second pass.
+* **Pooling** takes four lane operations an element of a window, since a maximum must let NaN through, where the bound counts each element once;
+  images that are padded come and go without overlap, and planes are turned by the array before and after.
 """
 
 
