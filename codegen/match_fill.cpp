@@ -133,7 +133,7 @@ bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &ro
                 return at < most.size() && most[at] > lanes_of(row);
             }))
             stale.push_back(row);
-    constexpr size_t most_stores = 16;
+    constexpr size_t most_stores = 32;
     if (stale.size() > most_stores) return false;
     for (int64_t row : rows)
         for (int64_t place : *places)
