@@ -49,8 +49,8 @@ struct TuneOptions {
 };
 
 // Effort levels for command lines, by trials: "draft" 1, "quick" 16, "normal" 64, "thorough" 512 without trusting the
-// draft, "exhaustive" all. Error naming the nearest for another word.
-TuneOptions options_for_effort(std::string_view effort);
+// draft, "exhaustive" all. What they do not say is as in `options`. Error naming the nearest for another word.
+TuneOptions options_for_effort(std::string_view effort, TuneOptions options = {});
 
 struct TuneResult {
     bool found = false;  // a point that ran; false: see failures and notes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "generators/batch_vars.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -53,7 +54,6 @@ public:
           // One more column of ones: the sum of p.
           width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.queries))),
           weight_unroll_(static_cast<int>(point["weight_unroll"])), row_unroll_(static_cast<int>(point["row_unroll"])), skips_(shape.skips_hidden(rows_)) {
-        for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
     KernelDefinition build() {
@@ -65,11 +65,7 @@ public:
     }
 
 private:
-    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const {
-        for (size_t d = 0; d < batch_.size(); d++)
-            if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
-        return own;
-    }
+    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
     // The same, of what each block of queries has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
@@ -79,16 +75,6 @@ private:
     // Does a query of the block see a key of the tile?
     Expr seen(const Expr &tile) const { return tile * lanes < (ib + 1) * rows_; }
 
-    static void define(Func f, const std::vector<Expr> &all, Expr value) {
-        std::vector<Var> vars;
-        for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
-        f(vars) = std::move(value);
-    }
-    // Zeros where the tensor ends.
-    static void define_within(Func f, const std::vector<Expr> &all, Expr inside, Expr value) {
-        define(f, all, bf16(0.0f));
-        define(f, all, select(std::move(inside), std::move(value), undef<BFloat>()));
-    }
 
     void define_operands() {
         const Expr at = c * lanes + k;
@@ -238,10 +224,7 @@ private:
         Var io("io"), lane("lane"), column("column");
         out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, io, ii, rows_, TailStrategy::ShiftInwards);
         std::vector<VarOrRVar> order = {lane, ii, column, io};
-        for (size_t b = 0; b < batch_.size(); b++) {
-            out.bound(batch_[b], 0, static_cast<int>(shape_.batch[batch_.size() - 1 - b].extent));
-            order.push_back(batch_[b]);
-        }
+        batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.out_extents());
@@ -251,8 +234,8 @@ private:
         // Keys and values stay for all queries of a head.
         const auto at_head = [&](Func f) {
             for (size_t b = 0; b < batch_.size(); b++)
-                if (shape_.batch[batch_.size() - 1 - b].keys) {
-                    f.compute_at(out, batch_[b]);
+                if (batch_.dim(b).keys) {
+                    f.compute_at(out, batch_.var(b));
                     return;
                 }
             f.compute_root();
@@ -340,7 +323,7 @@ private:
     const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_, rows_, weight_unroll_;
     const int row_unroll_;
     const bool skips_;         // tiles that no query of a block sees
-    std::vector<Var> batch_;   // innermost first
+    const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()),
                mask = tensor("mask", shape_.mask_extents());

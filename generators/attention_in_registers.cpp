@@ -1,10 +1,10 @@
 #include "generators/attention_in_registers.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "generators/batch_vars.h"
 #include "generators/vocabulary.h"
-#include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -13,20 +13,16 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr int lanes = 32;
 // The lowest bf16 number: where the largest score of a row starts.
 constexpr float lowest = -0x1.FEp127f;
 // Vector registers that rows of the identity, a tile of keys or values, and what is on its way need.
 constexpr int64_t registers_in_use = 140;
-
-int tiles_of(int64_t n) { return static_cast<int>((n + lanes - 1) / lanes); }
 
 class RegisterAttentionPipeline {
 public:
     RegisterAttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)),
           width_(static_cast<int>(shape.width)), rows_(static_cast<int>(point["rows"])), pass_(static_cast<int>(point["pass"])) {
-        for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
     KernelDefinition build() {
@@ -38,21 +34,7 @@ public:
     }
 
 private:
-    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const {
-        for (size_t d = 0; d < batch_.size(); d++)
-            if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
-        return own;
-    }
-    static void define(Func f, const std::vector<Expr> &all, Expr value) {
-        std::vector<Var> vars;
-        for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
-        f(vars) = std::move(value);
-    }
-    // Zeros where the tensor ends.
-    static void define_within(Func f, const std::vector<Expr> &all, Expr inside, Expr value) {
-        define(f, all, bf16(0.0f));
-        define(f, all, select(std::move(inside), std::move(value), undef<BFloat>()));
-    }
+    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
     // One row through the array, with 32 vectors as weights.
     struct Dot {
         Func weights, part;
@@ -84,7 +66,7 @@ private:
         Expr e = products(args({j, i, tt}));
         if (shape_.scale != 1) e = strict_float(e * bf16(static_cast<float>(shape_.scale)));
         if (shape_.mask) e = strict_float(e + Ms(args({j, i, tt})));
-        if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-INFINITY));
+        if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
         define(X, args({j, i, tt}), e);
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, args({j, i}), lowest);
@@ -134,10 +116,7 @@ private:
         Var io("io"), ip("ip"), lane("lane"), column("column");
         out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, io, ii, rows_, TailStrategy::ShiftInwards).split(ii, ip, ii, pass_, TailStrategy::GuardWithIf);
         std::vector<VarOrRVar> order = {lane, ii, column, ip, io};
-        for (size_t b = 0; b < batch_.size(); b++) {
-            out.bound(batch_[b], 0, static_cast<int>(shape_.batch[batch_.size() - 1 - b].extent));
-            order.push_back(batch_[b]);
-        }
+        batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.out_extents());
@@ -197,7 +176,7 @@ private:
     const Machine &machine_;
     const int queries_, keys_, depth_, width_, rows_, pass_;
     const int key_tiles_ = tiles_of(keys_), depth_tiles_ = tiles_of(depth_), width_tiles_ = tiles_of(width_);
-    std::vector<Var> batch_;   // innermost first
+    const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()), mask = tensor("mask", shape_.mask_extents());
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, ii{"ii"};
@@ -214,7 +193,7 @@ Space register_attention_space(const AttentionShape &shape, const Machine &machi
     std::vector<int64_t> rows, passes;
     const int64_t tiles = tiles_of(shape.keys) + tiles_of(shape.width);
     for (int64_t blocks = 1; blocks <= shape.queries; blocks++) {
-        const int64_t block = (shape.queries + blocks - 1) / blocks;
+        const int64_t block = ceil_div(shape.queries, blocks);
         if (block <= 64 && (rows.empty() || rows.back() != block)) rows.push_back(block);
     }
     std::reverse(rows.begin(), rows.end());
@@ -236,7 +215,7 @@ Point register_attention_naive_point(const AttentionShape &shape, const Machine 
 
 double register_attention_draft(const AttentionShape &shape, const Point &point) {
     const auto rows = static_cast<double>(point["rows"]), passes = lanes / static_cast<double>(point["pass"]);
-    const double blocks = std::ceil(static_cast<double>(shape.queries) / rows), transfers = 4 * (passes + std::ceil(rows / static_cast<double>(point["pass"])));
+    const double blocks = static_cast<double>(ceil_div(shape.queries, point["rows"])), transfers = 4 * (passes + static_cast<double>(ceil_div(point["rows"], point["pass"])));
     const double tile = static_cast<double>(tiles_of(shape.depth)) * (lanes + rows + transfers) + static_cast<double>(tiles_of(shape.width)) * (3 * lanes + rows + transfers);
     return 60 + static_cast<double>(shape.problems()) * blocks * static_cast<double>(tiles_of(shape.keys)) * (tile + 4 * rows);
 }

@@ -333,9 +333,9 @@ ConvolutionBand ConvolutionShape::band() const {
     for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes)); count++) {
         const int64_t window = (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1, channels = std::min(in, lanes / window);
         if (channels == 0) break;
-        const int64_t tiles = (in + channels - 1) / channels, bands = (rows() + count - 1) / count, lines = (columns() + lanes - 1) / lanes;
+        const int64_t tiles = ceil_div(in, channels), bands = ceil_div(rows(), count), lines = tiles_of(columns());
         // The image is turned, its columns are loaded for each element of a row of the kernel, and the rows of the kernel stream.
-        const int64_t steps = bands * tiles * (width + lanes * ((width + lanes - 1) / lanes) + kernel_x * (columns() + lines * count * out));
+        const int64_t steps = bands * tiles * (width + round_up(width, lanes) + kernel_x * (columns() + lines * count * out));
         if (best.window == 0 || steps < fewest) {
             best = {count, window, channels, tiles};
             fewest = steps;

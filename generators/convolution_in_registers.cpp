@@ -183,13 +183,13 @@ Space register_convolution_space(const ConvolutionShape &shape, const Machine &m
     const ConvolutionBand band = shape.band();
     const auto columns = with_lines(shape).columns();
     std::vector<int64_t> places, channels, passes;
-    for (int64_t count = (columns + lanes - 1) / lanes; count <= columns; count++) {
-        const int64_t part = (columns + count - 1) / count;
+    for (int64_t count = tiles_of(columns); count <= columns; count++) {
+        const int64_t part = ceil_div(columns, count);
         if (part < 4 && part < columns && !places.empty()) break;
         if (places.empty() || places.back() != part) places.push_back(part);
     }
     for (int64_t count = 1; count <= shape.out; count++) {
-        const int64_t part = (shape.out + count - 1) / count;
+        const int64_t part = ceil_div(shape.out, count);
         if (channels.empty() || channels.back() != part) channels.push_back(part);
     }
     for (int64_t pass = 1; pass <= std::min(shape.out, int64_t{lanes}); pass++) passes.push_back(pass);
@@ -221,7 +221,7 @@ Point register_convolution_naive_point(const ConvolutionShape &shape) {
 double register_convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     const RegisterConvolutionPlan plan(shape, machine, point);
     const ConvolutionShape &s = plan.shape;
-    const auto ceil_of = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); };
+    const auto ceil_of = [](int64_t a, int64_t b) { return static_cast<double>(ceil_div(a, b)); };
     const double turn = static_cast<double>(plan.windows * plan.band.lanes() + std::min<int64_t>(plan.span, s.width));
     const double transfers = ceil_of(plan.channels, plan.pass) * 6, product = static_cast<double>(s.kernel_x) * (plan.places + plan.rows + transfers);
     const double result = plan.rows + ceil_of(plan.channels, std::max(1, plan.result_pass)) * 8;

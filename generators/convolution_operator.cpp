@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "generators/convolution.h"
-#include "generators/depthwise.h"
 #include "generators/convolution_in_registers.h"
+#include "generators/depthwise.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
@@ -319,12 +319,12 @@ std::vector<OperatorDeclaration> convolution_operators() {
     OperatorDeclaration row;
     row.card.family = "convolution";
     row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel; products in float32, rounded, added over blocks of "
-                         "channels, then columns, then rows of the kernel";
+                         "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of 32 planes in bf16";
     row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling";
     row.card.bound = "lanes (sums of 32-deep products), array, DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
-    row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads";
+    row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights do not";
     row.card.fuses = "bias behind it";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});

@@ -12,9 +12,6 @@ namespace atalla {
 
 namespace {
 
-// Taps that are unrolled: as many registers hold their places.
-constexpr int64_t most_taps = 64;
-
 PoolShape windows_of(const ConvolutionShape &shape) {
     PoolShape windows;
     windows.kind = Pooling::Weighted;
@@ -95,7 +92,7 @@ private:
 
 bool is_depthwise(const ConvolutionShape &shape) {
     return shape.groups > 1 && shape.in == 1 && shape.out == 1 && !shape.packed && !shape.banded && shape.dilation_x == 1 && shape.dilation_y == 1 &&
-           shape.kernel_x * shape.kernel_y <= most_taps && (shape.images == 1 || shape.groups % lanes == 0);
+           shape.kernel_x * shape.kernel_y <= most_unrolled_taps && (shape.images == 1 || shape.groups % lanes == 0);
 }
 
 std::unique_ptr<Workload> depthwise_workload(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> otherwise) {

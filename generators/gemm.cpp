@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/batch_vars.h"
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -41,12 +42,12 @@ class GemmPipeline {
 public:
     GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
-          k_size_(static_cast<int>(shape.k)), k_tiles_((k_size_ + lanes - 1) / lanes), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
-          cols_(std::min(lanes, n_size_)), row_blocks_((m_size_ + rows_ - 1) / rows_), col_blocks_((n_size_ + cols_ - 1) / cols_),
+          k_size_(static_cast<int>(shape.k)), k_tiles_(tiles_of(k_size_)), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
+          cols_(std::min(lanes, n_size_)), row_blocks_(ceil_div(m_size_, rows_)), col_blocks_(ceil_div(n_size_, cols_)),
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
           pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
-        stored_rows_ = (pass_ + quantum - 1) / quantum * quantum;
+        stored_rows_ = round_up(pass_, quantum);
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
         if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
         if (in_passes() && (staged_ || !shape.operands.empty())) throw Error("gemm: the rows of an epilogue with operands pass in one");
@@ -54,7 +55,6 @@ public:
             operands_.emplace_back(operand.name + "_rows");
             operand_tensors_.push_back(tensor("in_" + operand.name, shape.operand_extents(operand)));
         }
-        for (size_t d = shape.batch.size(); d-- > 0;) batch_.emplace_back(std::string("batch_") + static_cast<char>('a' + d));
     }
 
     KernelDefinition build() {
@@ -76,22 +76,7 @@ private:
     bool ends_apart() const { return whole_ && point_["sums_in_registers"] == 0 && point_.contains("k_ends_apart") && point_["k_ends_apart"] != 0; }
     bool has_sums() const { return !ends_apart() || k_tiles_ > 1; }
     bool has_updates() const { return !ends_apart() || k_tiles_ > 2; }
-    std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const {
-        for (size_t d = 0; d < batch_.size(); d++)
-            if (has == nullptr || shape_.batch[shape_.batch.size() - 1 - d].*has) own.push_back(batch_[d]);
-        return own;
-    }
-    // A definition over the variables in `own`, and those of the batch.
-    static void define(Func f, const std::vector<Expr> &all, Expr value) {
-        std::vector<Var> vars;
-        for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
-        f(vars) = std::move(value);
-    }
-    // Zeros where the tensor ends.
-    static void define_within(Func f, const std::vector<Expr> &all, Expr inside, Expr value) {
-        define(f, all, bf16(0.0f));
-        define(f, all, select(std::move(inside), std::move(value), undef<BFloat>()));
-    }
+    std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const { return batch_.args(std::move(own), has); }
     // Rows of a k tile together, or (B) the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
     std::vector<Expr> ordered(Expr lane, Expr row, Expr tile, bool row_first) const {
         return args(row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)});
@@ -205,10 +190,7 @@ private:
         }
         if (m_outer_) order.insert(order.end(), {no, mo});
         else order.insert(order.end(), {mo, no});
-        for (size_t t = 0; t < batch_.size(); t++) {
-            out.bound(batch_[t], 0, static_cast<int>(shape_.batch[batch_.size() - 1 - t].extent));
-            order.push_back(batch_[t]);
-        }
+        batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.c_extents());
@@ -392,7 +374,7 @@ private:
     const bool whole_, m_outer_, row_major_, b_resident_;
     const bool staged_ = shape_.staged;
     int stored_rows_ = 0;
-    std::vector<Var> batch_;   // innermost first
+    const BatchVars<BatchDim> batch_{shape_.batch};
 
     ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;

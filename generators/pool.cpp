@@ -80,8 +80,7 @@ private:
         pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_));
         if (filled) pixels_.vectorize(c, lanes);
         window.compute_at(result_, inner_).vectorize(c, lanes);
-        constexpr int64_t most_taps = 64;
-        if (ax.kernel * ay.kernel <= most_taps) window.update().unroll(taps.x).unroll(taps.y);
+        if (ax.kernel * ay.kernel <= most_unrolled_taps) window.update().unroll(taps.x).unroll(taps.y);
         window.update().vectorize(c, lanes);
         in_registers({window});
     }

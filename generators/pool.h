@@ -35,6 +35,9 @@ struct PoolPhase {
 };
 std::vector<PoolPhase> pool_phases(const PoolAxis &axis);
 
+// Windows of at most so many elements are unrolled: each place of a pixel takes a register of its own.
+constexpr int64_t most_unrolled_taps = 64;
+
 struct PoolShape {
     Pooling kind = Pooling::Max;
     int64_t images = 1, channels = 1;

@@ -226,8 +226,7 @@ private:
         if (unrolls) update.split(w.places.x, ro, unrolled, unroll_);
         w.window.compute_at(LoopLevel(results_, unrolls ? unrolled : w.places.x)).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
         w.window.update().reorder(v_.l, w.taps.x, w.taps.y).vectorize(v_.l, lanes);
-        // Each constant place of a pixel takes a register of its own.
-        if (windows_.size() == 1 && taps_ <= most_taps) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
+        if (windows_.size() == 1 && taps_ <= most_unrolled_taps) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
         in_registers({w.window});
     }
 
@@ -248,7 +247,6 @@ private:
         return kernel;
     }
 
-    static constexpr int64_t most_taps = 64;
     const PoolShape &shape_;
     const Machine &machine_;
     int unroll_, weight_unroll_, planes_, channels_, taps_, width_, pixels_, columns_, places_;

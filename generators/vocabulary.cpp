@@ -19,6 +19,17 @@ void fix_shape(OutputImageParam param, const std::vector<int64_t> &extents) {
     }
 }
 
+void define(Func func, const std::vector<Expr> &all, Expr value) {
+    std::vector<Var> vars;
+    for (const Expr &arg : all) vars.emplace_back(arg.as<Internal::Variable>()->name);
+    func(vars) = std::move(value);
+}
+
+void define_within(Func func, const std::vector<Expr> &all, Expr inside, Expr value) {
+    define(func, all, bf16(0.0f));
+    define(func, all, select(std::move(inside), std::move(value), undef<BFloat>()));
+}
+
 void whole_loops(Func func) {
     func.never_partition_all();
     for (int update = 0; update < func.num_update_definitions(); update++) func.update(update).never_partition_all();

@@ -22,6 +22,10 @@ inline Halide::Expr bf16(float value) { return Halide::Internal::make_const(Hali
 Halide::ImageParam tensor(const std::string &name, const std::vector<int64_t> &extents);
 void fix_shape(Halide::OutputImageParam param, const std::vector<int64_t> &extents);
 
+// A definition over all of these, which are variables; zeros where it is not inside, which is where a tensor ends.
+void define(Halide::Func func, const std::vector<Halide::Expr> &all, Halide::Expr value);
+void define_within(Halide::Func func, const std::vector<Halide::Expr> &all, Halide::Expr inside, Halide::Expr value);
+
 // In the pads, or in registers; with no loop ever partitioned.
 void in_pads(std::initializer_list<Halide::Func> funcs);
 void in_registers(std::initializer_list<Halide::Func> funcs);

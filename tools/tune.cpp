@@ -51,7 +51,8 @@ void set_budget(const std::string &text, atalla::TuneOptions &options) {
 }
 
 atalla::TuneOptions tune_options(const Options &given) {
-    atalla::TuneOptions options = given.effort.empty() ? atalla::default_tune_options() : atalla::options_for_effort(given.effort);
+    atalla::TuneOptions options = atalla::default_tune_options();
+    if (!given.effort.empty()) options = atalla::options_for_effort(given.effort, options);
     if (!given.budget.empty()) set_budget(given.budget, options);
     if (!given.trials.empty()) set_budget(given.trials, options);
     if (!given.strategy.empty()) {

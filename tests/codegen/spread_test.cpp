@@ -87,6 +87,19 @@ struct Fixture {
     Copy copy;
 };
 
+// Groups that all start from inside a hot loop: what is in front of it, and the loop.
+struct Started {
+    Started(Fixture &f, TransferCode &code, const Channel &channel, int64_t extent) {
+        hot.extent = extent;
+        code.aim(channel, true, {}, {}, {}, body);
+        start_evenly(f.kernel, {{channel, {}, 0, {}}}, hot, code, body);
+        for (const Node &node : body) scalars.run(*node.op);
+    }
+    Body body;
+    Loop hot;
+    Scalars scalars;
+};
+
 TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
     for (const int64_t extent : {9, 15, 16, 24, 31, 32, 128})
         for (const int64_t groups : {1, 2, 3, 4, 7, 8, 14, 31}) {
@@ -99,17 +112,13 @@ TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
             const std::vector<SpreadTransfer> transfers = {{c, {}, 0, {}}};
             EXPECT_EQ(can_start_evenly(transfers, hot, code), groups < sure_iterations(hot)) << groups << " groups in " << extent;
             if (!can_start_evenly(transfers, hot, code)) continue;
-            Body body;
-            code.aim(c, true, {}, {}, {}, body);
-            start_evenly(f.kernel, transfers, hot, code, body);
             for (const int64_t iterations : {sure_iterations(hot), extent}) {
                 SCOPED_TRACE(std::to_string(groups) + " groups in " + std::to_string(iterations) + " of " + std::to_string(extent) + " iterations");
-                Scalars scalars;
-                for (const Node &node : body) scalars.run(*node.op);
-                scalars.iteration(hot.body);
-                EXPECT_TRUE(scalars.started.empty()) << "a result leaves in the first iteration";
-                for (int64_t i = 1; i < iterations; i++) scalars.iteration(hot.body);
-                Fixture::expect_in_order(scalars, c);
+                Started started(f, code, c, extent);
+                started.scalars.iteration(started.hot.body);
+                EXPECT_TRUE(started.scalars.started.empty()) << "a result leaves in the first iteration";
+                for (int64_t i = 1; i < iterations; i++) started.scalars.iteration(started.hot.body);
+                Fixture::expect_in_order(started.scalars, c);
             }
         }
 }
@@ -120,18 +129,13 @@ TEST(EvenStarts, AreApartByTheSameNumberOfIterationsOrOneMore) {
         Rings rings(f.kernel, false);
         TransferCode code(f.kernel, rings);
         const Channel c = f.channel(code, groups);
-        Loop hot;
-        hot.extent = extent;
-        Body body;
-        code.aim(c, true, {}, {}, {}, body);
-        start_evenly(f.kernel, {{c, {}, 0, {}}}, hot, code, body);
-        Scalars scalars;
-        for (const Node &node : body) scalars.run(*node.op);
+        Started started(f, code, c, extent);
+        Scalars &scalars = started.scalars;
         std::set<int> distances;
         int last = -1;
-        for (int i = 0; i < sure_iterations(hot); i++) {
+        for (int i = 0; i < sure_iterations(started.hot); i++) {
             const size_t before = scalars.started.size();
-            scalars.iteration(hot.body);
+            scalars.iteration(started.hot.body);
             if (scalars.started.size() == before) continue;
             if (last >= 0) distances.insert(i - last);
             last = i;
@@ -140,7 +144,7 @@ TEST(EvenStarts, AreApartByTheSameNumberOfIterationsOrOneMore) {
         Fixture::expect_in_order(scalars, c);
         ASSERT_FALSE(distances.empty());
         EXPECT_LE(*distances.rbegin() - *distances.begin(), 1);
-        EXPECT_GE(*distances.rbegin(), static_cast<int>(sure_iterations(hot) / (groups + 1)));
+        EXPECT_GE(*distances.rbegin(), static_cast<int>(sure_iterations(started.hot) / (groups + 1)));
     }
 }
 
