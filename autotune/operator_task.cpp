@@ -77,6 +77,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };
     task.verify = [evaluator](const Point &point) { return evaluator->verify(point); };
+    task.rest = [evaluator] { evaluator->forget_tensors(); };
     return task;
 }
 

@@ -134,6 +134,10 @@ private:
             return;
         }
         entry.over = !entry.session->step(share(entry));
+        // Tensors of all tasks at once may be larger than the memory.
+        if (entry.task->rest) {
+            entry.task->rest();
+        }
         const Outcomes &outcomes = entry.session->outcomes();
         entry.outcome.batches++;
         entry.trials = static_cast<int64_t>(outcomes.size());

@@ -10,7 +10,7 @@
 
 namespace atalla {
 
-// All functions are called from several threads at once.
+// All functions but rest() are called from several threads at once.
 struct TuningTask {
     std::string op;            // "aten::addmm"
     std::string workload;      // canonical JSON text: shapes, types, fused epilogue
@@ -28,6 +28,8 @@ struct TuningTask {
     // Compares the results of the point's program bit for bit with those of the unoptimized one: empty if they agree,
     // otherwise what differed. May be empty: nothing can then be stored as a winner.
     std::function<std::string(const Point &)> verify;
+    // Frees what the other functions keep for their next call and can make again; not while one of them runs. May be empty.
+    std::function<void()> rest;
     int64_t bound_cycles = 0;  // no schedule can be faster; 0: unknown
     std::string bound_by;      // the term of the bound that decides it
 

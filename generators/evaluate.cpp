@@ -22,7 +22,6 @@ namespace {
 constexpr double most_naive_flops = 8e9;
 // A program this many times slower than the bound is of no interest.
 constexpr uint64_t hopeless = 64, always_allowed = 10'000'000;
-// A parameter that no space has.
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -205,6 +204,12 @@ const std::vector<TensorData> &Evaluator::inputs(DataSet set) const {
     if (found == inputs_.end())
         found = inputs_.emplace(set, random_inputs(workload_->inputs(), set, data_seed_ * 2 + (set == DataSet::Special))).first;
     return found->second;
+}
+
+void Evaluator::forget_tensors() const {
+    const std::scoped_lock lock(mutex_);
+    inputs_.clear();
+    expected_.reset();
 }
 
 const Evaluator::Expected &Evaluator::expected() const {

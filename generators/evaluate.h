@@ -64,7 +64,10 @@ public:
     // What it took; nothing for workloads so large that the host stands in for it.
     std::optional<Evaluation> unoptimized() const;
 
+    // Made at the first call, and again after forget_tensors().
     const std::vector<TensorData> &inputs(DataSet set) const;
+    // Frees inputs and results that are kept from call to call; not while another function runs. They are made again when needed.
+    void forget_tensors() const;
     codegen::CompiledKernel compile(const Point &point, const codegen::CompileOptions &options = {}) const;
 
 private:

@@ -33,9 +33,13 @@ def _run(command, **options):
 
 
 def list_workloads(selection):
-    """What the options of `atalla tune` select, the most expensive first."""
+    """What the options of `atalla tune` select, in the order in which a cluster begins them.
+
+    Each has a budget of its own and takes the longer to tune the more cycles are simulated. The longest go first, however often a
+    model runs them, so that no worker ends alone with one of them.
+    """
     lines = _run([_places.program("atalla-tune"), "--dry-run", "--json", *selection]).splitlines()
-    return [json.loads(line) for line in lines]
+    return sorted((json.loads(line) for line in lines), key=lambda work: -work["bound_cycles"])
 
 
 def tune_one(work, machine, extra, known):

@@ -1,6 +1,8 @@
 // Tasks that share a budget.
 #include "autotune/scheduler.h"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,6 +50,23 @@ TEST(Scheduler, SharesTheBudgetAndVerifiesEveryWinner) {
     EXPECT_EQ(result.cycles, cycles);
     EXPECT_GE(result.first_cycles, result.cycles);
     EXPECT_EQ(database.list().size(), 3u);
+}
+
+TEST(Scheduler, ATaskRestsAfterEachOfItsBatches) {
+    std::map<std::string, int64_t> rests;
+    const auto resting = [&](const std::string &name) {
+        ScheduledTask made = task(name, 1, 0.5);
+        made.make = [&rests, name, make = made.make] {
+            std::unique_ptr<TuningTask> one = make();
+            one->rest = [&rests, name] { rests[name]++; };
+            return one;
+        };
+        return made;
+    };
+    const ScheduleResult result = tune_all({resting("a"), resting("b")}, nullptr, quiet(64));
+    EXPECT_GT(result.tasks[0].batches, 1);
+    EXPECT_EQ(rests["a"], result.tasks[0].batches);
+    EXPECT_EQ(rests["b"], result.tasks[1].batches);
 }
 
 TEST(Scheduler, TrialsGoWhereTheyCount) {

@@ -90,6 +90,18 @@ TEST_F(Measurement, CyclesDoNotDependOnTheValues) {
     EXPECT_EQ(one.evaluate(point).counters, other.evaluate(point).counters);
 }
 
+TEST_F(Measurement, ForgottenTensorsAreMadeAgainAsTheyWere) {
+    const auto workload = gemm_workload("40x40x40");
+    const Evaluator evaluator(workload, machine);
+    Random random(6);
+    const Point point = *sample(workload->space(machine), random);
+    const std::vector<TensorData> before = evaluator.inputs(DataSet::Special);
+    EXPECT_EQ(evaluator.verify(point), "");
+    evaluator.forget_tensors();
+    EXPECT_EQ(evaluator.inputs(DataSet::Special), before);
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 TEST_F(Measurement, VerificationFindsAWrongProgram) {
     // The kernel forgets the ReLU; then it has one too many, which only negative results show.
     Random random(7);
