@@ -14,17 +14,20 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Machine, shape, further options of spaces that are small enough to be recorded whole.
+# Operator, machine, shape, further options of spaces that are small enough to be recorded whole.
 SWEEPS = [
-    ("ax01", "33x33x33", "--b-layout", "kn"), ("ax01", "64x64x64", "--b-layout", "kn"), ("ax01", "13x32x96"), ("ax01", "8x96x640"),
-    ("ax01", "31x256x256", "--bias"), ("ax01", "80x100x160"), ("ax01", "48x256x256"),
-    ("ax01-psum", "20x192x192"), ("ax01-psum", "33x40x72", "--b-layout", "kn"), ("ax01-psum", "4x512x512"), ("ax01-psum", "7x96x320"),
-    ("fsim", "8x32x64"),
+    ("gemm", "ax01", "33x33x33", "--b-layout", "kn"), ("gemm", "ax01", "64x64x64", "--b-layout", "kn"), ("gemm", "ax01", "13x32x96"),
+    ("gemm", "ax01", "8x96x640"), ("gemm", "ax01", "31x256x256", "--bias"), ("gemm", "ax01", "80x100x160"), ("gemm", "ax01", "48x256x256"),
+    ("gemm", "ax01-psum", "20x192x192"), ("gemm", "ax01-psum", "33x40x72", "--b-layout", "kn"), ("gemm", "ax01-psum", "4x512x512"),
+    ("gemm", "ax01-psum", "7x96x320"), ("gemm", "fsim", "8x32x64"),
+    ("relu", "ax01", "65536"), ("add", "ax01-psum", "256x256,256x256"), ("softmax", "ax01", "128x256"), ("softmax", "fsim", "16x33"),
+    ("layer_norm", "ax01", "64x256"), ("scaled_dot_product_attention", "ax01", "1x1x64x64,1x1x64x64,1x1x64x64"),
 ]
 # The same of larger ones, of which a random sample is recorded.
 SAMPLES = [
-    ("ax01", "64x64x64"), ("ax01", "128x128x128"), ("ax01", "256x256x256"), ("ax01", "100x70x50"), ("ax01-psum", "128x128x128"),
-    ("ax01-psum", "256x256x256"),
+    ("gemm", "ax01", "64x64x64"), ("gemm", "ax01", "128x128x128"), ("gemm", "ax01", "256x256x256"), ("gemm", "ax01", "100x70x50"),
+    ("gemm", "ax01-psum", "128x128x128"), ("gemm", "ax01-psum", "256x256x256"),
+    ("conv2d", "ax01", "1x32x14x14,32x32x3x3", "--padding", "1", "--weight-layout", "packed"),
 ]
 SAMPLE = 120
 MOST_PRODUCTS, LEAST_PRODUCTS, MOST_PRODUCTS_ON_FSIM = 2**24.5, 2000, 2**20
@@ -37,10 +40,10 @@ def run(*command):
 def record_sweeps(options):
     whole = [(sweep, "sweep", ["--strategy", "exhaustive"]) for sweep in SWEEPS]
     sampled = [(sweep, "sample", ["--strategy", "random", "--trials", SAMPLE]) for sweep in SAMPLES]
-    for number, ((machine, shape, *flags), kind, how) in enumerate(whole + sampled, 1):
-        name = "-".join([machine, shape, *(flag.removeprefix("--") for flag in flags if flag != "--b-layout"), kind])
+    for number, ((op, machine, shape, *flags), kind, how) in enumerate(whole + sampled, 1):
+        name = "-".join([op, machine, shape.split(",")[0], *(flag.removeprefix("--") for flag in flags if flag != "--b-layout"), kind])
         print(f"{number}/{len(whole + sampled)} {name}", flush=True)
-        run(options.bin / "atalla-tune", "--machine", machine, "--shape", shape, *flags, *how, "--quiet",
+        run(options.bin / "atalla-tune", "--op", op, "--machine", machine, "--shape", shape, *flags, *how, "--quiet",
             "--db", options.db, "--sweep", options.output / f"{name}.json.gz")
 
 
@@ -54,7 +57,7 @@ def random_size(draw):
 
 def random_products(count, seed):
     """Options of matrix products that are none of the sweeps."""
-    draw, taken = random.Random(seed), {sweep[1] for sweep in SWEEPS + SAMPLES}
+    draw, taken = random.Random(seed), {sweep[2] for sweep in SWEEPS + SAMPLES}
     while count > 0:
         m, n, k = (random_size(draw) for _ in range(3))
         machine = draw.choices(["ax01", "ax01-psum", "fsim"], [10, 7, 2])[0]

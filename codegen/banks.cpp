@@ -26,7 +26,7 @@ struct Role {
 
 struct RoleKey {
     std::set<int> writers, readers;   // opcodes
-    std::set<int> operands;           // which ones they are, where operations read two of one role: these are two roles
+    int part = 0;                     // where operations read two of one role: such parts are roles of their own
     auto operator<=>(const RoleKey &) const = default;
 };
 
@@ -100,21 +100,24 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
             if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
-    std::set<RoleKey> twice;
-    const auto for_pairs = [&](const auto &visit) {
-        for (const Block &block : blocks)
-            for (const Op &op : block.ops)
-                if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) && is_vector(op.src[1])) visit(op);
-    };
-    for_pairs([&](const Op &op) {
-        if (keys[op.src[0]] == keys[op.src[1]]) twice.insert(keys[op.src[0]]);
-    });
-    std::map<Reg, std::set<int>> operands;
-    for_pairs([&](const Op &op) {
-        for (int i : {0, 1})
-            if (twice.count(keys[op.src[i]])) operands[op.src[i]].insert(i);
-    });
-    for (const auto &[reg, places] : operands) keys[reg].operands = places;
+    // Registers of one role that an operation reads together: parts of it that differ.
+    std::map<Reg, std::vector<Reg>> together;
+    for (const Block &block : blocks)
+        for (const Op &op : block.ops)
+            if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) && is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]]) {
+                together[op.src[0]].push_back(op.src[1]);
+                together[op.src[1]].push_back(op.src[0]);
+            }
+    for (const Block &block : blocks)
+        for (const Op &op : block.ops)
+            for (Reg r : {op.src[0], op.src[1]})
+                if (const auto found = together.find(r); found != together.end() && keys[r].part == 0) {
+                    std::set<int> taken;
+                    for (Reg other : found->second) taken.insert(keys[other].part);
+                    int part = 1;
+                    while (taken.contains(part)) part++;
+                    keys[r].part = part;
+                }
     std::set<Reg> lives_long;   // named in more than one block
     {
         std::map<Reg, size_t> block_of;

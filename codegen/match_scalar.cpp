@@ -197,20 +197,28 @@ Value Matcher::first_lanes(const Expr &count) {
     return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
 }
 
+// The lanes of a mask as bits of a scalar register.
+Reg Matcher::bits_of(Reg mask) {
+    if (const auto found = combined_masks_.find(mask); found != combined_masks_.end()) return found->second;
+    Op move;
+    move.opcode = Opcode::mv_mts;
+    move.src = {mask};
+    return emit(move, RegisterClass::Scalar, "bits");
+}
+
 Value Matcher::combine_masks(Opcode opcode, const Value &a, const Value &b) {
     if (a.kind != Value::Mask || b.kind != Value::Mask) throw Mismatch{"a number is used as a condition"};
     Op combine;
     combine.opcode = opcode;
     for (size_t i = 0; i < 2; i++) {
-        Op move;
-        move.opcode = Opcode::mv_mts;
-        move.src = {i == 0 ? a.reg : b.reg};
-        combine.src[i] = emit(move, RegisterClass::Scalar, "bits");
+        combine.src[i] = bits_of(i == 0 ? a.reg : b.reg);
     }
     Op back;
     back.opcode = Opcode::mv_stm;
     back.src = {emit(combine, RegisterClass::Scalar, "bits")};
-    return Value::of_mask(emit(back, RegisterClass::Mask, "m"));
+    const Reg mask = emit(back, RegisterClass::Mask, "m");
+    combined_masks_[mask] = back.src[0];
+    return Value::of_mask(mask);
 }
 
 Value Matcher::invert_mask(const Value &mask) {

@@ -62,6 +62,19 @@ bool is_broadcast_row(const std::vector<int> &indices) {
     return true;
 }
 
+// The opposite of a comparison where that is one of the machine's, exact for NaN too; undefined otherwise.
+Expr opposite(const Expr &e) {
+    const Expr condition = without_strict(e);
+    if (const auto *op = condition.as<Not>()) return without_strict(op->a).as<EQ>() == nullptr ? op->a : Expr();
+    if (const auto *op = condition.as<LE>()) return LT::make(op->b, op->a);
+    if (const auto *op = condition.as<EQ>(); op != nullptr && op->a.type().is_float()) return NE::make(op->a, op->b);
+    if (const auto *op = condition.as<And>()) {
+        const Expr a = opposite(op->a), b = opposite(op->b);
+        if (a.defined() && b.defined()) return Or::make(a, b);
+    }
+    return Expr();
+}
+
 float rounded(float value) { return static_cast<float>(bfloat16_t(value)); }
 
 }  // namespace
@@ -352,13 +365,10 @@ Value Matcher::comparison(const Expr &e) {
 }
 
 Value Matcher::evaluate_select(const Select *select) {
-    // The inverse of a condition by exchanging the values, except that there is a compare for unequal.
+    // Masks are not inverted where the values can be exchanged. (Both equal and unequal are the machine's.)
     Expr condition = without_strict(select->condition), on = select->true_value, off = select->false_value;
-    if (const auto *op = condition.as<Not>(); op != nullptr && without_strict(op->a).as<EQ>() == nullptr) {
-        condition = op->a;
-        std::swap(on, off);
-    } else if (const auto *le = condition.as<LE>()) {
-        condition = LT::make(le->b, le->a);
+    if (const Expr other = condition.as<EQ>() == nullptr ? opposite(condition) : Expr(); other.defined()) {
+        condition = other;
         std::swap(on, off);
     }
     if (const auto taken = known_here(condition)) return evaluate(*taken ? on : off);

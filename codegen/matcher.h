@@ -145,6 +145,7 @@ private:
     Value integer_equality(const Halide::Expr &a, const Halide::Expr &b, const Halide::Expr &e);
     Value first_lanes(const Halide::Expr &count);
     Value constant_mask(uint32_t bits);
+    Reg bits_of(Reg mask);
     Value combine_masks(Opcode opcode, const Value &a, const Value &b);
     Value invert_mask(const Value &mask);
     Reg integer_value(const LinearForm &form);
@@ -166,6 +167,7 @@ private:
     std::map<std::string, int> allocations_, tensors_;
     std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
+    std::map<Reg, Reg> combined_masks_;         // and the scalar register in which each was combined
     std::set<std::string> filled_names_;        // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;
     std::set<std::pair<int, int64_t>> filled_rows_;     // allocation and row, filled at the start of the kernel

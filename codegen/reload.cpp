@@ -1,6 +1,6 @@
 // Rows of the pads that are read early and late in an iteration are loaded twice: a value that waits in a register keeps the
-// iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared come twice, too, into
-// registers of two banks: one register read twice is a bank conflict.
+// iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared or compared with themselves come
+// twice, too, into registers of two banks: one register read twice is a bank conflict.
 #include <algorithm>
 #include <map>
 
@@ -76,11 +76,11 @@ private:
         }
     }
 
-    // x * x of a row as x * y, with y loaded from where x was.
+    // x * x of a row, or x != x, as x * y, with y loaded from where x was.
     void squares(size_t first, size_t end) {
         for (size_t i = first; i < end; i++) {
             Op &op = *body_[i].op;
-            if (op.opcode != Opcode::mul_vv || op.src[0] != op.src[1]) continue;
+            if (!op.src[0].defined() || op.src[0] != op.src[1] || kernel_.cls(op.src[0]) != RegisterClass::Vector) continue;
             size_t made = i;
             while (made > first && body_[made - 1].op->dst != op.src[0]) made--;
             if (made-- == first) continue;

@@ -104,7 +104,8 @@ TEST(Transfer, IsFastOnShapesThatItHasNotSeen) {
     for (size_t held_back = 0; held_back < sweeps.size(); held_back++) {
         std::vector<TransferSource> known;
         for (size_t other = 0; other < sweeps.size(); other++) {
-            if (other % 3 != held_back % 3 && sweeps[other].key.machine == sweeps[held_back].key.machine) {
+            const TrialKey &one = sweeps[other].key, &held = sweeps[held_back].key;
+            if (other % 3 != held_back % 3 && one.op == held.op && one.machine == held.machine) {
                 known.push_back(sources[other]);
             }
         }

@@ -130,9 +130,28 @@ TEST(Matcher, EveryComparison) {
         [](Expr a, Expr b) { return strict_float(a == b); }, [](Expr a, Expr b) { return strict_float(a != b); },
         [](Expr a, Expr b) { return strict_float(a < b) && !strict_float(a == bf16(-1.0f)); },
         [](Expr a, Expr b) { return strict_float(a < b) || strict_float(b <= bf16(0.0f)); },
+        [](Expr a, Expr b) { return strict_float(a == a) && strict_float(a <= b); },
+        [](Expr a, Expr b) { return strict_float(a <= b) && !strict_float(b < bf16(0.0f)) && strict_float(b == b); },
         [](Expr a, Expr) { return strict_float(bf16(0.5f) < a); }};
     for (const auto &compare : comparisons)
         expect_host_answer(one_tile(32, 8, [&](Func x, Var n, Var m) { return select(compare(x(n, m), x(n, 7 - m)), x(n, m), bf16(2.0f)); }));
+}
+
+TEST(Matcher, ExchangesTheValuesInsteadOfInvertingTheMask) {
+    const KernelDefinition kernel = one_tile(32, 8, [](Func x, Var n, Var m) {
+        const Expr a = x(n, m), b = x(n, 7 - m);
+        return select(strict_float(a == a) && strict_float(a <= b), a, b);
+    });
+    EXPECT_EQ(count(match(kernel), Opcode::xor_s), 0);
+    EXPECT_EQ(count(match(kernel), Opcode::mv_stm), 1);
+}
+
+TEST(Matcher, ReadsAMaskWhereItWasCombined) {
+    const KernelDefinition kernel = one_tile(32, 8, [](Func x, Var n, Var m) {
+        const Expr a = x(n, m), b = x(n, 7 - m);
+        return select(strict_float(a < b) || strict_float(b < bf16(-1.0f)) || strict_float(bf16(2.0f) < b), a, b);
+    });
+    EXPECT_EQ(count(match(kernel), Opcode::mv_mts), 3) << "the three comparisons alone";
 }
 
 TEST(Matcher, LanesByTheirNumber) {

@@ -14,6 +14,7 @@
 #include "generators/gemm_space.h"
 #include "isa/machine.h"
 #include "generators/host_jit.h"
+#include "tests/codegen/operations.h"
 #include "tests/generators/pipelines.h"
 
 namespace atalla::codegen {
@@ -118,6 +119,27 @@ TEST(Registers, HoldWhatIsRead) {
         for (size_t i = 0; i < kernels.size(); i++)
             for (bool optimize : {false, true})
                 EXPECT_EQ(check_registers(kernels[i], machine, optimize), "") << "kernel " << i << " on " << name << ", optimize " << optimize;
+    }
+}
+
+// x < y and y < x of many rows: what is read together is in different banks.
+TEST(Registers, OfOneOperationAreInDifferentBanks) {
+    Fixture f;
+    Blocks blocks(1);
+    std::vector<Op> &ops = blocks[0].ops;
+    const int in = f.allocation("in", 16);
+    for (int row = 0; row < 16; row += 2) {
+        const Reg x = f.vector("x"), y = f.vector("y");
+        ops.push_back(f.load(x, in, row));
+        ops.push_back(f.load(y, in, row + 1));
+        ops.push_back(Fixture::op(Opcode::mlt_mvv, f.mask("less"), {x, y}));
+        ops.push_back(Fixture::op(Opcode::mlt_mvv, f.mask("more"), {y, x}));
+    }
+    assign_banks(f.kernel, blocks);
+    for (const Op &op : ops) {
+        if (op.opcode != Opcode::mlt_mvv) continue;
+        EXPECT_GE(f.kernel.registers[op.src[0].id].bank, 0);
+        EXPECT_NE(f.kernel.registers[op.src[0].id].bank, f.kernel.registers[op.src[1].id].bank);
     }
 }
 

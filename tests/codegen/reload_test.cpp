@@ -96,6 +96,18 @@ TEST_F(Reload, ARowThatIsSquaredComesTwice) {
     EXPECT_EQ(body[3].op->src[1], body[1].op->dst);
 }
 
+TEST_F(Reload, ARowThatIsComparedWithItselfComesTwice) {
+    Loop loop;
+    loop.extent = 16;
+    loop.body.push_back(load(x, in, 0));
+    loop.body.push_back(op(Opcode::mneq_mvv, mask("nan"), {x, x}));
+    kernel.body.push_back(std::move(loop));
+    reload(kernel);
+    ASSERT_EQ(loaded().size(), 2u);
+    const Op &compare = *kernel.body.back().loop->body.back().op;
+    EXPECT_NE(compare.src[0], compare.src[1]);
+}
+
 TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {
     Fixture functional("fsim");
     kernel.machine = &functional.machine;

@@ -13,7 +13,7 @@ kernel_tuner = pytest.importorskip("kernel_tuner")
 SWEEPS = pathlib.Path(__file__).resolve().parents[2] / "bench/sweeps"
 
 
-@pytest.fixture(params=["ax01-psum-4x512x512-sweep", "ax01-33x33x33-kn-sweep"])
+@pytest.fixture(params=["gemm-ax01-psum-4x512x512-sweep", "gemm-ax01-33x33x33-kn-sweep"])
 def cache(request, tmp_path):
     file = tmp_path / "cache.json"
     with gzip.open(SWEEPS / f"{request.param}.json.gz") as packed, open(file, "wb") as plain:
