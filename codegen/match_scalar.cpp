@@ -128,12 +128,10 @@ Value Matcher::integer_equality(const Expr &left, const Expr &right, const Expr 
     const LinearForm form = scope_.linear(lane);
     if (form.is_constant()) return constant_mask(form.constant >= 0 && form.constant < vector_lanes ? 1u << form.constant : 0u);
     if (scope_.linear(clamp(lane, 0, vector_lanes - 1)) != form) fail("the lane of a comparison may lie outside the vector", e);
-    Op power, move;
+    Op power;
     power.opcode = Opcode::sll_s;
     power.src = {kernel_.constant(1), integer_value(form)};
-    move.opcode = Opcode::mv_stm;
-    move.src = {emit(power, RegisterClass::Scalar, "lane")};
-    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+    return Value::of_bits(emit(power, RegisterClass::Scalar, "lane"));
 }
 
 // The lanes where a < b, which are indices.
@@ -152,14 +150,12 @@ Value Matcher::integer_comparison(const Expr &e) {
     difference += right.scaled(-1);
     if (difference.is_constant()) return constant_mask(difference.constant < 0 ? ~0u : 0u);
     // 1 or 0, then all ones or none.
-    Op slt, negate, move;
+    Op slt, negate;
     slt.opcode = Opcode::slt_s;
     slt.src = {integer_value(left), integer_value(right)};
     negate.opcode = Opcode::sub_s;
     negate.src = {zero_scalar, emit(slt, RegisterClass::Scalar, "less")};
-    move.opcode = Opcode::mv_stm;
-    move.src = {emit(negate, RegisterClass::Scalar, "less")};
-    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+    return Value::of_bits(emit(negate, RegisterClass::Scalar, "less"));
 }
 
 Value Matcher::constant_mask(uint32_t bits) {
@@ -191,18 +187,22 @@ Value Matcher::first_lanes(const Expr &count) {
     const Reg lanes = integer_value(form);
     const Reg half = step(Opcode::srai_s, lanes, {}, 1), rest = step(Opcode::sub_s, lanes, half, 0);
     const Reg power = step(Opcode::sll_s, step(Opcode::sll_s, kernel_.constant(1), half, 0), rest, 0);
-    Op move;
-    move.opcode = Opcode::mv_stm;
-    move.src = {step(Opcode::addi_s, power, {}, -1)};
-    return Value::of_mask(emit(move, RegisterClass::Mask, "m"));
+    return Value::of_bits(step(Opcode::addi_s, power, {}, -1));
 }
 
-// The lanes of a mask as bits of a scalar register.
-Reg Matcher::bits_of(Reg mask) {
-    if (const auto found = combined_masks_.find(mask); found != combined_masks_.end()) return found->second;
+Reg Matcher::mask_of(const Value &condition) {
+    if (condition.reg.defined()) return condition.reg;
+    Op move;
+    move.opcode = Opcode::mv_stm;
+    move.src = {condition.bits};
+    return emit(move, RegisterClass::Mask, "m");
+}
+
+Reg Matcher::bits_of(const Value &condition) {
+    if (condition.bits.defined()) return condition.bits;
     Op move;
     move.opcode = Opcode::mv_mts;
-    move.src = {mask};
+    move.src = {condition.reg};
     return emit(move, RegisterClass::Scalar, "bits");
 }
 
@@ -210,15 +210,8 @@ Value Matcher::combine_masks(Opcode opcode, const Value &a, const Value &b) {
     if (a.kind != Value::Mask || b.kind != Value::Mask) throw Mismatch{"a number is used as a condition"};
     Op combine;
     combine.opcode = opcode;
-    for (size_t i = 0; i < 2; i++) {
-        combine.src[i] = bits_of(i == 0 ? a.reg : b.reg);
-    }
-    Op back;
-    back.opcode = Opcode::mv_stm;
-    back.src = {emit(combine, RegisterClass::Scalar, "bits")};
-    const Reg mask = emit(back, RegisterClass::Mask, "m");
-    combined_masks_[mask] = back.src[0];
-    return Value::of_mask(mask);
+    combine.src = {bits_of(a), bits_of(b)};
+    return Value::of_bits(emit(combine, RegisterClass::Scalar, "bits"));
 }
 
 Value Matcher::invert_mask(const Value &mask) {

@@ -392,7 +392,7 @@ Value Matcher::choose(const Value &condition, const Value &on, const Value &off)
     Op merge;
     merge.opcode = Opcode::sub_vv;
     merge.src = {on_lanes, zero_vector};
-    merge.mask = condition.reg;
+    merge.mask = mask_of(condition);
     merge.keeps_dst = true;
     merge.dst = result;
     merge.source = source_;

@@ -23,11 +23,12 @@ struct Value {
         Splat,      // a scalar register (float32 pattern) in every lane
         Dot,        // float32: a row (reg) times the weight buffer
         Sum,        // float32, not yet rounded in the IR: the sum of a row's lanes; the vector register holds it rounded
-        Mask        // a mask register
+        Mask        // a condition: a mask register, or else bits
     };
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
+    Reg bits;   // Mask: a scalar register with a bit a lane
     // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it, unless the
     // register of a Splat is `exact`, which is what it holds.
     bool rounded = false;
@@ -41,6 +42,12 @@ struct Value {
     static Value of_constant(float value) { return {Constant, value, {}}; }
     static Value of_vector(Reg r) { return {Vector, 0, r}; }
     static Value of_mask(Reg r) { return {Mask, 0, r}; }
+    static Value of_bits(Reg r) {
+        Value value;
+        value.kind = Mask;
+        value.bits = r;
+        return value;
+    }
     static Value of_scalar(Reg r) { return {Splat, 0, r}; }
 };
 
@@ -145,7 +152,9 @@ private:
     Value integer_equality(const Halide::Expr &a, const Halide::Expr &b, const Halide::Expr &e);
     Value first_lanes(const Halide::Expr &count);
     Value constant_mask(uint32_t bits);
-    Reg bits_of(Reg mask);
+    // A condition as a mask register, and as a scalar register with a bit a lane.
+    Reg mask_of(const Value &condition);
+    Reg bits_of(const Value &condition);
     Value combine_masks(Opcode opcode, const Value &a, const Value &b);
     Value invert_mask(const Value &mask);
     Reg integer_value(const LinearForm &form);
@@ -167,7 +176,6 @@ private:
     std::map<std::string, int> allocations_, tensors_;
     std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
-    std::map<Reg, Reg> combined_masks_;         // and the scalar register in which each was combined
     std::set<std::string> filled_names_;        // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;
     std::set<std::pair<int, int64_t>> filled_rows_;     // allocation and row, filled at the start of the kernel

@@ -152,6 +152,7 @@ TEST(Matcher, ReadsAMaskWhereItWasCombined) {
         return select(strict_float(a < b) || strict_float(b < bf16(-1.0f)) || strict_float(bf16(2.0f) < b), a, b);
     });
     EXPECT_EQ(count(match(kernel), Opcode::mv_mts), 3) << "the three comparisons alone";
+    EXPECT_EQ(count(match(kernel), Opcode::mv_stm), 1);
 }
 
 TEST(Matcher, LanesByTheirNumber) {
