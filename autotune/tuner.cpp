@@ -31,7 +31,7 @@ Strategy parse_strategy(std::string_view name) {
                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
-TuneOptions options_for_effort(std::string_view effort, TuneOptions options) {
+TuneOptions options_for_effort(std::string_view effort) {
     static const std::map<std::string, int64_t, std::less<>> trials = {
         {"draft", 1}, {"quick", 16}, {"normal", 64}, {"thorough", 512}, {"exhaustive", 0}};
     const auto found = trials.find(effort);
@@ -40,6 +40,7 @@ TuneOptions options_for_effort(std::string_view effort, TuneOptions options) {
         throw Error(fmt::format("'{}' is not an effort (draft, quick, normal, thorough, exhaustive){}", effort,
                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
     }
+    TuneOptions options;
     options.max_trials = found->second;
     if (effort == "exhaustive") {
         options.strategy = Strategy::Exhaustive;

@@ -37,7 +37,6 @@ void tuned(benchmark::State &state, const Case &one) {
     for (auto _ : state) {
         const std::shared_ptr<const Evaluator> evaluator = evaluator_of(one);
         TuneOptions options;
-        options.max_trials = 32;
         options.progress = ProgressMode::Quiet;
         const TuneResult result = tune(tuning_task(find_operator("gemm"), evaluator), nullptr, options);
         if (!result.found) {
@@ -53,6 +52,19 @@ void tuned(benchmark::State &state, const Case &one) {
         state.counters["trials"] = static_cast<double>(result.lowered);
         state.SetLabel(result.best.assignments());
     }
+}
+
+// How many schedules a second are lowered, generated and simulated on all cores; without the verification of the winner.
+void trials(benchmark::State &state) {
+    const auto evaluator = evaluator_of({"128x128x128", "ax01"});
+    TuningTask task = tuning_task(find_operator("gemm"), evaluator);
+    task.verify = nullptr;
+    TuneOptions options;
+    options.max_trials = 128;
+    options.progress = ProgressMode::Quiet;
+    double evaluated = 0;
+    for (auto _ : state) evaluated += static_cast<double>(tune(task, nullptr, options).lowered);
+    state.counters["trials/s"] = benchmark::Counter(evaluated, benchmark::Counter::kIsRate);
 }
 
 // Lowering and generating the default shape's best point by the draft: what one more candidate costs.
@@ -79,6 +91,7 @@ void lower_and_generate(benchmark::State &state) {
 int main(int argc, char **argv) {
     using namespace atalla;
     benchmark::RegisterBenchmark("lower_and_generate/512x512x512/ax01", lower_and_generate)->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark("trials/128x128x128/ax01", trials)->Unit(benchmark::kSecond)->UseRealTime();
     for (const Case &one : cases)
         benchmark::RegisterBenchmark((std::string("gemm/") + one.shape + "/" + one.machine).c_str(), [&one](benchmark::State &state) { tuned(state, one); })
             ->Iterations(1)

@@ -24,7 +24,7 @@ struct Options {
     std::string machine = "ax01", model;
     std::vector<std::string> sizes, on_host, host_kernels;
     bool tune = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
-    int64_t trials = default_tune_options().max_trials;
+    int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
 
@@ -88,7 +88,6 @@ void compile(const Options &options) {
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
-    how.kernels.how = default_tune_options();
     how.kernels.how.max_trials = options.trials;
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
     const CompiledModel compiled = compile_model(imported.graph, machine, how);

@@ -51,8 +51,8 @@ void set_budget(const std::string &text, atalla::TuneOptions &options) {
 }
 
 atalla::TuneOptions tune_options(const Options &given) {
-    atalla::TuneOptions options = atalla::default_tune_options();
-    if (!given.effort.empty()) options = atalla::options_for_effort(given.effort, options);
+    atalla::TuneOptions options;
+    if (!given.effort.empty()) options = atalla::options_for_effort(given.effort);
     if (!given.budget.empty()) set_budget(given.budget, options);
     if (!given.trials.empty()) set_budget(given.trials, options);
     if (!given.strategy.empty()) {

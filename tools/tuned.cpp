@@ -12,13 +12,6 @@
 
 namespace atalla {
 
-TuneOptions default_tune_options() {
-    TuneOptions options;
-    options.strategy = Strategy::Draft;   // the best of them in bench/search_bench.cpp
-    options.max_trials = 32;
-    return options;
-}
-
 namespace {
 
 // The unoptimized program takes seconds for a large shape, so its trial is kept beside the others.
@@ -71,7 +64,7 @@ Point winning_point(const Operator &op, std::shared_ptr<const Workload> workload
     const TrialKey key = {op.name(), workload->text(), machine.fingerprint(), compiler_fingerprint()};
     if (const std::optional<StoredTrial> stored = database.winner(key)) return stored->trial.point;
     if (!quiet) std::cerr << fmt::format("{} has no verified schedule for {} {} on {}: tuning first\n", database.file().string(), op.name(), workload->title(), machine.name);
-    TuneOptions how = default_tune_options();
+    TuneOptions how;
     if (quiet) how.progress = ProgressMode::Quiet;
     const Tuned tuned = tune_workload(op, std::move(workload), machine, database, how);
     if (tuned.result.interrupted) throw Error("interrupted; the same command goes on from here");

@@ -13,9 +13,6 @@
 
 namespace atalla {
 
-// What the commands tune with if nothing is said. The default shape takes some seconds on two cores.
-TuneOptions default_tune_options();
-
 struct Tuned {
     const Operator *op = nullptr;
     std::shared_ptr<const Evaluator> evaluator;

@@ -49,7 +49,7 @@ TEST_F(Tuner, StoresEveryTrialAndTheVerifiedWinner) {
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_EQ(runs[0].outcome, "finished");
     EXPECT_EQ(runs[0].bound_cycles, 1000);
-    EXPECT_EQ(runs[0].strategy, "model");
+    EXPECT_EQ(runs[0].strategy, "draft");
     EXPECT_EQ(database.list()[0].machine_name, "ax01");
 }
 
