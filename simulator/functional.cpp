@@ -55,7 +55,7 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
             if (steps++ == options.step_limit) {
                 refuse_step_limit(options.step_limit);
             }
-            out = execute_packet<MachineModel::Functional>(state, packets_[at]);
+            out = functional_code.execute(state, packets_[at]);
             issues[at]++;
         }
         result.ok = true;

@@ -13,14 +13,16 @@ namespace atalla {
 
 namespace {
 
-// Puts sums in the order of the ring, which starts at column 0, in the order of the columns.
-void leave_ring(const float *ring, const WeightBuffer &weights, float *results) {
+// Puts sums in the order of the ring in the order of the columns, the first of which is anywhere in the ring.
+void leave_ring(const WeightBuffer &weights, float *sums) {
+    alignas(64) float ring[lanes];
+    std::copy_n(sums, lanes, ring);
     const size_t tail = lanes - weights.first;
-    std::copy_n(ring + weights.first, tail, results);
-    std::copy_n(ring, weights.first, results + tail);
+    std::copy_n(ring + weights.first, tail, sums);
+    std::copy_n(ring, weights.first, sums + tail);
 }
 
-// The same sums with every NaN decided by rule.
+// The sums of a row in the order of the ring, with every NaN decided by rule.
 [[gnu::cold, gnu::noinline]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *results) {
     float sums[lanes] = {};
     for (int k = 0; k < lanes; k++) {
@@ -29,8 +31,7 @@ void leave_ring(const float *ring, const WeightBuffer &weights, float *results) 
             sums[column] = with_nan_rules(sums[column], product, std::plus<float>());
         }
     }
-    round_lanes(sums);
-    leave_ring(sums, weights, results);
+    round_lanes(sums, results);
 }
 
 using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
@@ -53,68 +54,125 @@ template <class Vector>
 #endif
 }
 
-// Up to four vectors of sums at a time, each a variable of its own so that it stays in a register. Each lane is computed by
-// itself, so the width of a vector changes no bit. `check` has a NaN where a sum is NaN; infinities may make one too.
-template <class Vector>
-[[gnu::always_inline]] inline void plain_sums(const float *row, const WeightBuffer &weights, float *results, Vector &check) {
-    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
-    constexpr bool four = vectors >= 4;
-    alignas(64) float ring[lanes];
-    auto *to = reinterpret_cast<Vector *>(weights.first == 0 ? results : ring);
-    check = Vector{};
-    for (int first = 0; first < vectors; first += 4, to += 4) {
+// The sums of `count` rows, at most four vectors of each at a time, so that all stay in registers. Each lane is computed by
+// itself, so neither the width of a vector nor the number of rows changes a bit. `check` has a NaN where a sum is NaN;
+// infinities may make one too.
+template <class Vector, int count>
+[[gnu::always_inline]] inline void plain_sums(const float (*rows)[lanes], const WeightBuffer &weights, float (*results)[lanes],
+                                              Vector &check) {
+    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector), columns = vectors < 4 ? vectors : 4;
+    for (int first = 0; first < vectors; first += columns) {
+        Vector sums[count][columns] = {};
         const Vector *depth = reinterpret_cast<const Vector *>(weights.depth) + first;
-        Vector sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {};
         for (int k = 0; k < lanes; k++, depth += vectors) {
-            const float factor = row[k];
-            sum0 += factor * depth[0];
-            sum1 += factor * depth[1];
-            if constexpr (four) {
-                sum2 += factor * depth[2];
-                sum3 += factor * depth[3];
+#pragma GCC unroll 4
+            for (int row = 0; row < count; row++) {
+#pragma GCC unroll 4
+                for (int column = 0; column < columns; column++) {
+                    sums[row][column] += rows[row][k] * depth[column];
+                }
+                side_by_side(sums[row][0], sums[row][1]);
             }
-            side_by_side(sum0, sum1);
         }
-        check += (sum0 + sum1) + (sum2 + sum3);
-        store_rounded(sum0, to[0]);
-        store_rounded(sum1, to[1]);
-        if constexpr (four) {
-            store_rounded(sum2, to[2]);
-            store_rounded(sum3, to[3]);
+#pragma GCC unroll 4
+        for (int row = 0; row < count; row++) {
+#pragma GCC unroll 4
+            for (int column = 0; column < columns; column++) {
+                check += sums[row][column];
+                store_rounded(sums[row][column], reinterpret_cast<Vector *>(results[row])[first + column]);
+            }
         }
-    }
-    if (weights.first != 0) {
-        leave_ring(ring, weights, results);
     }
 }
 
-void sums_by_four(const float *row, const WeightBuffer &weights, float *results) {
+template <class Vector, int at_once>
+[[gnu::always_inline]] inline void sums_of_rows(const float (*rows)[lanes], int count, const WeightBuffer &weights,
+                                                float (*results)[lanes], Vector &check) {
+    check = Vector{};
+    int row = 0;
+    for (; row + at_once <= count; row += at_once) {
+        plain_sums<Vector, at_once>(rows + row, weights, results + row, check);
+    }
+    for (; row < count; row++) {
+        plain_sums<Vector, 1>(rows + row, weights, results + row, check);
+    }
+}
+
+// What is left to do with the sums of the ring, one of which may be NaN.
+void finish_sums(const float (*rows)[lanes], int count, const WeightBuffer &weights, float (*results)[lanes], bool nan) {
+    for (int row = 0; row < count; row++) {
+        if (nan) [[unlikely]] {
+            row_times_weights_nan(rows[row], weights, results[row]);
+        }
+        if (weights.first != 0) {
+            leave_ring(weights, results[row]);
+        }
+    }
+}
+
+void sums_by_four(const float (*rows)[lanes], int count, const WeightBuffer &weights, float (*results)[lanes]) {
     Four check;
-    plain_sums<Four>(row, weights, results, check);
+    sums_of_rows<Four, 2>(rows, count, weights, results, check);
     bool nan = false;
     for (int lane = 0; lane < 4; lane++) {
         nan |= is_nan_bits(float_bits(check[lane]));
     }
-    if (nan) [[unlikely]] {
-        row_times_weights_nan(row, weights, results);
-    }
+    finish_sums(rows, count, weights, results, nan);
 }
 
 #ifdef __x86_64__
-[[gnu::target("avx2")]] void sums_by_eight(const float *row, const WeightBuffer &weights, float *results) {
+[[gnu::target("avx2")]] void sums_by_eight(const float (*rows)[lanes], int count, const WeightBuffer &weights,
+                                           float (*results)[lanes]) {
     Eight check;
-    plain_sums<Eight>(row, weights, results, check);
-    if (_mm256_movemask_ps(_mm256_cmp_ps(check, check, _CMP_UNORD_Q)) != 0) [[unlikely]] {
-        row_times_weights_nan(row, weights, results);
+    sums_of_rows<Eight, 2>(rows, count, weights, results, check);
+    finish_sums(rows, count, weights, results, _mm256_movemask_ps(_mm256_cmp_ps(check, check, _CMP_UNORD_Q)) != 0);
+}
+
+#define ATALLA_SIXTEEN_LANES gnu::target("avx512f,avx512bw,avx512dq,avx512vl")
+
+[[ATALLA_SIXTEEN_LANES]] bool all_moderate(const float (*rows)[lanes], int count) {
+    const __m512i least = _mm512_set1_epi32(least_moderate), range = _mm512_set1_epi32(most_moderate - least_moderate);
+    __mmask16 extreme = 0;
+    for (const float *values = rows[0]; values < rows[count]; values += 16) {
+        const __m512i magnitude = _mm512_and_epi32(_mm512_load_epi32(values), _mm512_set1_epi32(0x7FFFFFFF));
+        const __mmask16 outside = _mm512_cmp_epu32_mask(_mm512_sub_epi32(magnitude, least), range, _MM_CMPINT_GT);
+        extreme |= outside & _mm512_test_epi32_mask(magnitude, magnitude);
+    }
+    return extreme == 0;
+}
+
+// plain_sums() where all products are exact: the addition that is fused with one rounds as the one after it would.
+template <int count>
+[[ATALLA_SIXTEEN_LANES]] inline void fused_sums(const float (*rows)[lanes], const WeightBuffer &weights, float (*results)[lanes]) {
+    __m512 sums[count][2] = {};
+#pragma GCC unroll 8
+    for (int k = 0; k < lanes; k++) {
+        const __m512 low = _mm512_load_ps(weights.depth[k]), high = _mm512_load_ps(weights.depth[k] + 16);
+#pragma GCC unroll 4
+        for (int row = 0; row < count; row++) {
+            const __m512 factor = _mm512_set1_ps(rows[row][k]);
+            sums[row][0] = _mm512_fmadd_ps(factor, low, sums[row][0]);
+            sums[row][1] = _mm512_fmadd_ps(factor, high, sums[row][1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int row = 0; row < count; row++) {
+        auto *to = reinterpret_cast<Sixteen *>(results[row]);
+        store_rounded<Sixteen>(sums[row][0], to[0]);
+        store_rounded<Sixteen>(sums[row][1], to[1]);
     }
 }
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void sums_by_sixteen(const float *row, const WeightBuffer &weights,
-                                                                           float *results) {
-    Sixteen check;
-    plain_sums<Sixteen>(row, weights, results, check);
-    if (_mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) != 0) [[unlikely]] {
-        row_times_weights_nan(row, weights, results);
+
+[[ATALLA_SIXTEEN_LANES]] void sums_by_sixteen(const float (*rows)[lanes], int count, const WeightBuffer &weights,
+                                              float (*results)[lanes]) {
+    // A row by itself waits for its additions, which take longer when they are fused.
+    const int fused = weights.extreme == 0 && count >= 4 && all_moderate(rows, count) ? count & ~3 : 0;
+    for (int row = 0; row < fused; row += 4) {
+        fused_sums<4>(rows + row, weights, results + row);
     }
+    Sixteen check;
+    sums_of_rows<Sixteen, 4>(rows + fused, count - fused, weights, results + fused, check);
+    finish_sums(rows, count, weights, results, _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) != 0);
 }
 #endif
 
@@ -130,7 +188,7 @@ int widest_vectors() {
 #endif
 }
 
-RowTimesWeights row_times_weights_by([[maybe_unused]] int width) {
+RowsTimesWeights rows_times_weights_by([[maybe_unused]] int width) {
 #ifdef __x86_64__
     if (width == 16) {
         return sums_by_sixteen;
@@ -141,7 +199,7 @@ RowTimesWeights row_times_weights_by([[maybe_unused]] int width) {
 #endif
     return sums_by_four;
 }
-const RowTimesWeights row_times_weights = row_times_weights_by(widest_vectors());
+const RowsTimesWeights rows_times_weights = rows_times_weights_by(widest_vectors());
 
 namespace {
 

@@ -63,9 +63,10 @@ float with_nan_rules(float a, float b, Operation operation) {
     return is_nan_bits(float_bits(result)) ? bits_float(default_nan) : result;
 }
 
-inline void round_lanes(float *values) {
+// rounded[lane] = values[lane] as bf16; the two may be the same.
+inline void round_lanes(const float *values, float *rounded) {
     for (int lane = 0; lane < lanes; lane++) {
-        values[lane] = bf16_round(values[lane]);
+        rounded[lane] = bf16_round(values[lane]);
     }
 }
 
@@ -102,7 +103,7 @@ void rounded_lanes(const float *a, const float *b, float *__restrict results, Op
     }
     if (nan != 0) [[unlikely]] {
         by_nan_rules(a, b, results, operation);
-        round_lanes(results);
+        round_lanes(results, results);
     }
 }
 
@@ -116,13 +117,13 @@ float maximum_of_lanes(const float *values, uint32_t active);
 // vs1. No mask has a say here.
 void place_reduction(float *vd, const float *vs1, int32_t imm, float result);
 
-// sums[j] = row . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values; `sums`, aligned
-// to 64 bytes, overlaps none of them.
-using RowTimesWeights = void (*)(const float *row, const WeightBuffer &weights, float *sums);
-extern const RowTimesWeights row_times_weights;
+// sums[r][j] = row r . column j in float32, depth ascending from a sum of +0, rounded to bf16. Operands are bf16 values; `sums`
+// overlaps none of them, and all are aligned to 64 bytes. Rows side by side share the weights that the host has in registers.
+using RowsTimesWeights = void (*)(const float (*rows)[lanes], int count, const WeightBuffer &weights, float (*sums)[lanes]);
+extern const RowsTimesWeights rows_times_weights;
 
 // How many lanes an instruction of this host takes: 4, 8 or 16. The code for a width that is no wider; all give the same bits.
 int widest_vectors();
-RowTimesWeights row_times_weights_by(int width);
+RowsTimesWeights rows_times_weights_by(int width);
 
 }  // namespace atalla

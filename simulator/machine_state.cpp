@@ -31,6 +31,7 @@ void MachineState::reset() {
     static_cast<Registers &>(*this) = {};
     pc = 0;
     weights = {};
+    rows.count = 0;
     traffic = {};
     // Only what was written: memory that nobody touched costs nothing.
     for (size_t pad = 0; pad < used_rows_.size(); pad++) {

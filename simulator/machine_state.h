@@ -14,15 +14,29 @@
 
 namespace atalla {
 
+// Zero, or so far from both ends of the range that the product of two such bf16 values is exact in float32: it has 16
+// significant bits, the last of them no less than 2^-148, and is less than 2^128.
+constexpr uint32_t least_moderate = 0x1E000000, most_moderate = 0x5F7F0000;  // 2^-67, the last one below 2^64
+constexpr bool is_moderate(uint32_t bits) {
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    return (magnitude == 0) | (magnitude - least_moderate <= most_moderate - least_moderate);
+}
+
 // The weight buffer of the array. Column j holds the vector that output lane j is the dot product with. Columns live in a
 // ring, so shifting all of them right costs one column; the layout is [depth][column], so that a row against the
 // buffer is 32 independent sums.
 struct WeightBuffer {
     alignas(64) float depth[lanes][lanes] = {};
-    uint32_t first = 0;   // ring position of column 0
-    uint32_t loaded = 0;  // vectors loaded, at most 32: upstream's functional simulator fills before it shifts
+    uint32_t first = 0;    // ring position of column 0
+    uint32_t loaded = 0;   // vectors loaded, at most 32: upstream's functional simulator fills before it shifts
+    uint32_t extreme = 0;  // ring positions, one bit each, of columns that hold other than moderate values
 
     void set_column(uint32_t position, const float *values) {
+        uint32_t others = 0;
+        for (int k = 0; k < lanes; k++) {
+            others |= is_moderate(float_bits(values[k])) ? 0u : 1u;
+        }
+        extreme = (extreme & ~(1u << position)) | others << position;
         for (int k = 0; k < lanes; k++) {
             depth[k][position] = values[k];
         }
@@ -32,6 +46,16 @@ struct WeightBuffer {
         first = (first + lanes - 1) % lanes;
         set_column(first, values);
     }
+};
+
+// Rows that the array was given and whose results nobody has asked for: computed side by side they take half the time. All are
+// for the weights as they are now.
+struct WaitingRows {
+    static constexpr int capacity = 8;
+    alignas(64) float row[capacity][lanes];
+    alignas(64) float addend[capacity][lanes];  // where the array adds partial sums
+    std::array<uint8_t, capacity> destination;  // which is out of date
+    int count = 0;
 };
 
 // Bytes moved so far, by pad (isa reference: DMA payload; lanes of vreg.*). Counted where the values move.
@@ -57,6 +81,7 @@ public:
     // Byte address of the packet that executes; outside 32 bits only on the functional machine.
     int64_t pc = 0;
     WeightBuffer weights;
+    WaitingRows rows;
     Traffic traffic;
 
     bool psum_in = false;  // gemm.vv adds vs2 (Machine::sa.psum_in)

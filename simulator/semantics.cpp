@@ -147,31 +147,35 @@ template <MachineModel model>
 [[gnu::target("avx2"), gnu::flatten]] PacketOutcome execute_slots_by_eight(MachineState &state, const DecodedPacket &packet) {
     return execute_slots<model>(state, packet);
 }
+[[gnu::target("avx2"), gnu::flatten]] void finish_rows_by_eight(MachineState &state) { finish_rows(state); }
 template <MachineModel model>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] PacketOutcome execute_slots_by_sixteen(
     MachineState &state, const DecodedPacket &packet) {
     return execute_slots<model>(state, packet);
+}
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] void finish_rows_by_sixteen(MachineState &state) {
+    finish_rows(state);
 }
 #endif
 
 }  // namespace
 
 template <MachineModel model>
-ExecutePacket execute_by([[maybe_unused]] int width) {
+PacketCode packet_code([[maybe_unused]] int width) {
 #ifdef __x86_64__
     if (width == 16) {
-        return execute_slots_by_sixteen<model>;
+        return {execute_slots_by_sixteen<model>, finish_rows_by_sixteen};
     }
     if (width == 8) {
-        return execute_slots_by_eight<model>;
+        return {execute_slots_by_eight<model>, finish_rows_by_eight};
     }
 #endif
-    return execute_slots<model>;
+    return {execute_slots<model>, finish_rows};
 }
-template ExecutePacket execute_by<MachineModel::Hardware>(int);
-template ExecutePacket execute_by<MachineModel::Functional>(int);
+template PacketCode packet_code<MachineModel::Hardware>(int);
+template PacketCode packet_code<MachineModel::Functional>(int);
 
-const ExecutePacket execute_on_hardware = execute_by<MachineModel::Hardware>(widest_vectors());
-const ExecutePacket execute_functional = execute_by<MachineModel::Functional>(widest_vectors());
+const PacketCode hardware_code = packet_code<MachineModel::Hardware>(widest_vectors());
+const PacketCode functional_code = packet_code<MachineModel::Functional>(widest_vectors());
 
 }  // namespace atalla

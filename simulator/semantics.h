@@ -26,19 +26,31 @@ struct PacketOutcome {
     bool taken = false;  // a jump, or a branch whose condition held, decided next_pc
 };
 
-// Executes all slots, one after the other, later slots seeing the results of earlier ones; a halt does not keep later slots
-// from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet have
-// then taken effect. Points to the code for this host: which vector instructions it uses changes no bit.
-using ExecutePacket = PacketOutcome (*)(MachineState &state, const DecodedPacket &packet);
-extern const ExecutePacket execute_on_hardware, execute_functional;
-template <MachineModel model>
-PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
-    return (model == MachineModel::Hardware ? execute_on_hardware : execute_functional)(state, packet);
-}
-
+// What a packet does, compiled for a host: which vector instructions it uses changes no bit.
+struct PacketCode {
+    // Executes all slots, one after the other, later slots seeing the results of earlier ones; a halt does not keep later
+    // slots from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet
+    // have then taken effect. On hardware, rows of the array only join those that wait in state.rows.
+    PacketOutcome (*execute)(MachineState &state, const DecodedPacket &packet);
+    // Computes the rows that wait. Before a packet that names one of their destinations, loads weights or finds no place.
+    void (*finish_rows)(MachineState &state);
+};
 // The code for a host whose instructions take `width` lanes (widest_vectors() of lanes.h and less).
 template <MachineModel model>
-ExecutePacket execute_by(int width);
+PacketCode packet_code(int width);
+// For this host.
+extern const PacketCode hardware_code, functional_code;
+
+// Executes a packet and its rows; none waits.
+template <MachineModel model>
+PacketOutcome execute_packet(MachineState &state, const DecodedPacket &packet) {
+    struct FinishedRows {
+        const PacketCode &code;
+        MachineState &state;
+        ~FinishedRows() { code.finish_rows(state); }
+    } finished{model == MachineModel::Hardware ? hardware_code : functional_code, state};
+    return finished.code.execute(state, packet);
+}
 
 // The operands of a scpad.* as its registers give them now (isa reference 2.4): a tile of `rows` x `columns` bf16 elements,
 // row r at memory byte `address + 2 * pitch * r`, in pad rows `pad_row + r`.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -187,6 +188,16 @@ void for_each_row(const S &s, const DmaTile &tile, F f) {
 
 inline uint64_t tile_bytes(const DmaTile &tile) { return 2 * uint64_t{tile.rows} * tile.columns; }
 
+// Elements of memory into a pad row of the functional machine. `columns` may be a constant, which most rows are as wide as.
+template <class Columns>
+void load_floats(const S &s, uint32_t address, float *cells, Columns columns) {
+    uint16_t halves[lanes];
+    s.words.read_halves(address, {halves, columns});
+    for (uint32_t column = 0; column < columns; column++) {
+        cells[column] = bf16_float(quiet_half(halves[column]));
+    }
+}
+
 template <MachineModel model>
 void scpad_ld(S &s, const I &i) {
     const DmaTile tile = checked_tile<model>(s, i, "scpad.ld");
@@ -197,13 +208,10 @@ void scpad_ld(S &s, const I &i) {
     for_each_row(s, tile, [&](uint32_t address, uint32_t pad_row) {
         if constexpr (model == Hardware) {
             s.bytes.read(address, {reinterpret_cast<uint8_t *>(s.write_pad_halves(tile.pad, pad_row)), 2 * tile.columns});
+        } else if (tile.columns == lanes) {
+            load_floats(s, address, s.write_pad_floats(tile.pad, pad_row), std::integral_constant<uint32_t, lanes>());
         } else {
-            uint16_t halves[lanes];
-            s.words.read_halves(address, {halves, tile.columns});
-            float *cells = s.write_pad_floats(tile.pad, pad_row);
-            for (uint32_t column = 0; column < tile.columns; column++) {
-                cells[column] = bf16_float(quiet_half(halves[column]));
-            }
+            load_floats(s, address, s.write_pad_floats(tile.pad, pad_row), tile.columns);
         }
     });
 }

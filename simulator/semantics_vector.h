@@ -15,9 +15,7 @@ class LaneOperands {
 public:
     explicit LaneOperands(const float *values) : values_(values) {
         if constexpr (model == Functional) {
-            for (int lane = 0; lane < lanes; lane++) {
-                rounded_[lane] = bf16_round(values[lane]);
-            }
+            round_lanes(values, rounded_);
             values_ = rounded_;
         }
     }
@@ -136,23 +134,46 @@ void lw_vi(S &s, const I &i) {
 }
 
 // vd[j] = bf16(vs1 . column j), the dot product in float32 with ascending depth. vs2 is added in float32 and stays unrounded
-// on the functional machine; on hardware with a partial-sum input the sum is a bf16 addition; else vs2 is not read.
+// on the functional machine; on hardware with a partial-sum input the sum is a bf16 addition; else vs2 is not read. There the
+// row waits for others that it is computed with.
 template <MachineModel model>
 void gemm_vv(S &s, const I &i) {
     if (i.d == 0) {
         return;
     }
-    alignas(64) float sums[lanes], results[lanes];
-    row_times_weights(LaneOperands<model>(s.v[i.a]), s.weights, sums);
     if constexpr (model == Functional) {
-        for_all_lanes(sums, s.v[i.b], results, std::plus<float>());
-        std::copy_n(results, lanes, s.v[i.d]);
-    } else if (s.psum_in) {
-        rounded_lanes(sums, s.v[i.b], results, std::plus<float>());
+        alignas(64) float row[1][lanes], sums[1][lanes], results[lanes];
+        round_lanes(s.v[i.a], row[0]);
+        rows_times_weights(row, 1, s.weights, sums);
+        for_all_lanes(sums[0], s.v[i.b], results, std::plus<float>());
         std::copy_n(results, lanes, s.v[i.d]);
     } else {
-        std::copy_n(sums, lanes, s.v[i.d]);
+        WaitingRows &rows = s.rows;
+        const int place = rows.count++;
+        std::copy_n(s.v[i.a], lanes, rows.row[place]);
+        if (s.psum_in) {
+            std::copy_n(s.v[i.b], lanes, rows.addend[place]);
+        }
+        rows.destination[static_cast<size_t>(place)] = i.d;
     }
+}
+
+inline void finish_rows(S &s) {
+    WaitingRows &rows = s.rows;
+    if (rows.count == 0) {
+        return;
+    }
+    alignas(64) float sums[WaitingRows::capacity][lanes];
+    rows_times_weights(rows.row, rows.count, s.weights, sums);
+    for (int place = 0; place < rows.count; place++) {
+        float *vd = s.v[rows.destination[static_cast<size_t>(place)]];
+        if (s.psum_in) {
+            rounded_lanes(sums[place], rows.addend[place], vd, std::plus<float>());
+        } else {
+            std::copy_n(sums[place], lanes, vd);
+        }
+    }
+    rows.count = 0;
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_lane(const I &i) {

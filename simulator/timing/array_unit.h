@@ -31,8 +31,11 @@ public:
         return free_at > now ? free_at : 0;
     }
 
+    // When a row that issues now is written back at the earliest.
+    Cycle result_of_row(Cycle now) const { return now + 1 + latency_; }
+
     void issue_row(Cycle now, RegisterId destination) {
-        writeback_.push(Source::Array, now + 1 + latency_, destination, now);
+        writeback_.push(Source::Array, result_of_row(now), destination, now);
         credit_free_at_[next_credit_] = now + latency_ + credit_return_;
         next_credit_ = next_credit_ + 1 == credit_free_at_.size() ? 0 : next_credit_ + 1;
         last_row_ = now;

@@ -70,6 +70,7 @@ RunResult Engine::run(Advance advance) {
     } catch (const PacketRefusal &other) {
         refused(other.refusal, program_.packets[static_cast<size_t>(other.packet)].address);
     }
+    finish_rows();
     count(result);
     return result;
 }

@@ -56,6 +56,8 @@ private:
     bool structure_accepts(const TimedPacket &packet);
     bool wait_for_structure(const TimedPacket &packet);
     void issue();
+    void finish_rows();
+    void keep_rows();
     void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     void check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &addresses) const;
     void start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
@@ -94,6 +96,9 @@ private:
     Cycle halt_cycle_ = 0;
     // The transfers that the waiting packet starts.
     std::array<Transfer, 4> transfers_;
+
+    // The earliest cycle in which a packet may name the result of a row that waits in state_.
+    Cycle rows_due_ = never;
 
     uint64_t issued_ = 0, mispredicts_ = 0;
     uint64_t drain_ = 0;

@@ -158,14 +158,35 @@ void Engine::issue() {
     // Addresses are those before the packet: a branch or a scalar operation of its own may change a base register.
     std::array<uint32_t, 4> addresses;
     check_accesses(packet, addresses);
-    const PacketOutcome outcome = execute_packet<MachineModel::Hardware>(state_, packet.values);
+    if (now_ >= rows_due_ || packet.loads_weights) {
+        finish_rows();
+    }
+    const PacketOutcome outcome = hardware_code.execute(state_, packet.values);
+    if (packet.rows > 0) {
+        keep_rows();
+    }
     if (observer_ != nullptr) [[unlikely]] {
+        finish_rows();
         tell_issue(packet, addresses);
     }
     start_operations(packet, addresses);
     packet_issues_[static_cast<size_t>(waiting_)]++;
     issued_++;
     go_on(outcome);
+}
+
+void Engine::finish_rows() {
+    hardware_code.finish_rows(state_);
+    rows_due_ = never;
+}
+
+// The rows that wait are those of the array which no packet can have the result of yet.
+void Engine::keep_rows() {
+    if (state_.rows.count == WaitingRows::capacity) {
+        finish_rows();
+    } else if (rows_due_ == never) {
+        rows_due_ = array_.result_of_row(now_);
+    }
 }
 
 // Operations in slot order.

@@ -20,9 +20,7 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
       writeback_(writeback),
       hazards_(hazards),
       wake_(wakes.pad[number]),
-      observer_(observer),
-      vlsu_(static_cast<size_t>(machine.vlsu.load_queue + machine.vlsu.store_queue)),
-      waiting_{Requests(queue_ + 2), Requests(queue_ + 2)} {}
+      observer_(observer) {}
 
 void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
     (write ? stores_waiting_ : loads_)++;
@@ -88,8 +86,7 @@ void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
 }
 
 void Pad::start(bool write, Cycle now) {
-    const PadRequest started = waiting_[write].front();
-    waiting_[write].pop();
+    const PadRequest &started = waiting_[write].front();
     next_start_[write] = now + start_interval_[write];
     started_[write]++;
     pending_[write][started.row % filter_size]--;
@@ -107,6 +104,7 @@ void Pad::start(bool write, Cycle now) {
     } else {
         writeback_.push(source_, now + load_offer_, started.destination, now);
     }
+    waiting_[write].pop();
 }
 
 void Pad::update_wake(Cycle now) {

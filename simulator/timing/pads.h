@@ -34,7 +34,10 @@ public:
     Cycle last_landing() const { return last_landing_; }
 
 private:
-    using Requests = Queue<PadRequest>;
+    // Small, so that they stay in the host's cache: few requests wait at a time.
+    struct Requests : Queue<PadRequest> {
+        Requests() : Queue(8) {}
+    };
 
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
     void accept(Cycle now);
@@ -70,7 +73,7 @@ private:
     int64_t loads_ = 0;           // vreg.ld issued
     int64_t stores_waiting_ = 0;  // vreg.st issued and not started
     // How many requests wait for rows with the same low bits, so that a start rarely has to look for one of its row.
-    static constexpr size_t filter_size = 256;
+    static constexpr size_t filter_size = 64;
     std::array<std::array<uint16_t, filter_size>, 2> pending_{};
     Cycle last_landing_ = long_ago;
 };

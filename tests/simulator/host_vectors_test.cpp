@@ -72,18 +72,12 @@ void expect_equal_bits(const char *machine_name) {
             const bool on_masks = info(instruction.op).format == Format::VMV || info(instruction.op).format == Format::VMS;
             instruction.d = static_cast<uint8_t>(on_masks ? instruction.d % 16 : instruction.d);
             instruction.imm = static_cast<int32_t>(random() % (info(instruction.op).unit == Unit::Vlsu ? 32 : 128));
-            execute_by<model>(4)(narrow, packet);
-            execute_by<model>(width)(wide, packet);
+            for (const auto &[by, state] : {std::pair(4, &narrow), std::pair(width, &wide)}) {
+                packet_code<model>(by).execute(*state, packet);
+                packet_code<model>(by).finish_rows(*state);
+            }
             ASSERT_EQ(std::memcmp(static_cast<Registers *>(&narrow), static_cast<Registers *>(&wide), sizeof(Registers)), 0)
                 << info(instruction.op).mnemonic << " by " << width << " lanes";
-            alignas(64) float row[lanes], sums[lanes], other[lanes];
-            std::copy_n(narrow.v[instruction.a], lanes, row);
-            for (float &value : row) {
-                value = bf16_round(value);
-            }
-            row_times_weights_by(4)(row, narrow.weights, sums);
-            row_times_weights_by(width)(row, wide.weights, other);
-            ASSERT_EQ(std::memcmp(sums, other, sizeof sums), 0) << "rows by " << width << " lanes";
         }
         EXPECT_TRUE(std::ranges::equal(narrow.pad_bytes(), wide.pad_bytes())) << "pads by " << width << " lanes";
     }
@@ -92,6 +86,74 @@ void expect_equal_bits(const char *machine_name) {
 TEST(HostVectors, GiveTheSameBitsOnHardware) { expect_equal_bits<MachineModel::Hardware>("ax01"); }
 TEST(HostVectors, GiveTheSameBitsWithPartialSums) { expect_equal_bits<MachineModel::Hardware>("ax01-psum"); }
 TEST(HostVectors, GiveTheSameBitsOnTheFunctionalMachine) { expect_equal_bits<MachineModel::Functional>("fsim"); }
+
+// Values that the array may multiply with a fused addition, some at the ends of their range, and some beyond.
+float array_value(std::mt19937 &random, bool moderate) {
+    const uint32_t sign = random() << 31, significand = random() & 0x7F0000;
+    switch (random() % 8) {
+        case 0:
+            return bits_float(sign);
+        case 1:
+            return bits_float(sign | least_moderate | significand);
+        case 2:
+            return bits_float(sign | (most_moderate & 0x7F800000) | significand);
+        case 3:
+            return moderate ? 1.0f : bits_float(sign | (least_moderate - 0x800000 + significand));
+        case 4:
+            return moderate ? -1.0f : bits_float(sign | (most_moderate + 0x10000));
+        case 5:
+            return moderate ? 0.5f : bits_float(pattern(random));
+        default:
+            return bits_float(0x3C000000 + (random() & 0x83FF0000));
+    }
+}
+
+TEST(HostVectors, SumsOfRowsTogetherAreThoseOfEachAlone) {
+    std::mt19937 random(1);
+    int fused = 0;
+    for (int round = 0; round < 2000; round++) {
+        const bool moderate = round % 2 == 0;
+        WeightBuffer weights;
+        for (int column = 0; column < 32 + round % 32; column++) {
+            alignas(64) float values[lanes];
+            std::ranges::generate(values, [&] { return array_value(random, moderate); });
+            weights.shift_in(values);
+        }
+        EXPECT_TRUE(!moderate || weights.extreme == 0);
+        fused += weights.extreme == 0;
+        constexpr int most = WaitingRows::capacity;
+        alignas(64) float rows[most][lanes], alone[most][lanes], together[most][lanes];
+        for (int row = 0; row < most; row++) {
+            std::ranges::generate(rows[row], [&] { return array_value(random, moderate || row % 2 == 0); });
+            rows_times_weights_by(4)(rows + row, 1, weights, alone + row);
+        }
+        for (int width = 4; width <= widest_vectors(); width *= 2) {
+            const int count = 1 + static_cast<int>(random() % most);
+            rows_times_weights_by(width)(rows, count, weights, together);
+            ASSERT_EQ(std::memcmp(alone, together, static_cast<size_t>(count) * sizeof alone[0]), 0)
+                << count << " rows by " << width << " lanes, " << (moderate ? "moderate" : "any") << " values";
+        }
+    }
+    EXPECT_GE(fused, 1000);
+}
+
+// At both ends of the range, with all significands; what is in between is further from both limits.
+TEST(HostVectors, ProductsOfModerateValuesAreExact) {
+    constexpr uint32_t least_exponent = least_moderate >> 23, most_exponent = most_moderate >> 23;
+    for (const uint32_t exponent : {least_exponent, most_exponent}) {
+        for (uint32_t one = 0; one < 128; one++) {
+            for (uint32_t other = 0; other < 128; other++) {
+                const uint32_t a = exponent << 23 | one << 16, b = exponent << 23 | other << 16;
+                ASSERT_TRUE(is_moderate(a) && is_moderate(b | 0x80000000));
+                ASSERT_EQ(double{bits_float(a) * bits_float(b)}, double{bits_float(a)} * double{bits_float(b)});
+            }
+        }
+    }
+    EXPECT_TRUE(is_moderate(0) && is_moderate(0x80000000));
+    for (const uint32_t bits : {least_moderate - 0x10000, most_moderate + 0x10000, 0x00010000u, 0x7F800000u, 0x7FC00000u}) {
+        EXPECT_FALSE(is_moderate(bits) || is_moderate(bits | 0x80000000)) << bits;
+    }
+}
 
 }  // namespace
 }  // namespace atalla
