@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 
+#include "codegen/cold_order.h"
 #include "codegen/masks.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
@@ -97,6 +98,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     if (options.optimize) assign_banks(kernel, blocks);
     pack_and_allocate(kernel, blocks, options.optimize, [&] { dump("pack", [&] { return to_string(kernel, blocks); }); });
     dump("allocate", [&] { return to_string(kernel, blocks); });
+    if (options.optimize) order_cold_code(kernel, blocks);
     result.program = emit(kernel, blocks);
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
     result.generate_seconds = seconds_since(generate_start);

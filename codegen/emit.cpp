@@ -86,14 +86,18 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
         }
         const size_t b = static_cast<size_t>(order[i]);
         if (!blocks[b].packets.empty()) program.symbols[fmt::format("{}_{}", b, blocks[b].label)] = static_cast<uint32_t>(start[b]);
-        for (const OpGroup &group : blocks[b].packets) {
+        for (size_t p = 0; p < blocks[b].packets.size(); p++) {
+            const OpGroup &group = blocks[b].packets[p];
+            const auto jump = blocks[b].jumps.find(static_cast<int>(p));
             Packet packet{};
             int32_t source = -1;
             const int64_t here = static_cast<int64_t>(program.packets.size()) * packet_bytes;
             for (size_t slot = 0; slot < group.size(); slot++) {
                 packet[slot] = instruction(kernel, group[slot]);
                 const bool returns = blocks[b].from_block >= 0 && !blocks[b].island && group[slot].opcode == Opcode::jal;
-                if (returns)
+                if (jump != blocks[b].jumps.end() && group[slot].opcode == Opcode::jal)
+                    packet[slot].imm = static_cast<int32_t>(start[b] + packet_bytes * jump->second - here);
+                else if (returns)
                     packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
                 else if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
                     packet[slot].imm = static_cast<int32_t>(start[group[slot].imm] - here);

@@ -1,6 +1,7 @@
 #include "stitch/stitch.h"
 
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,8 @@ namespace {
 // The calling convention of routines (codegen): x1 returns, x2 points at the parameter words. The other is free between calls.
 constexpr uint8_t link = 1, parameters = 2, scratch = 3;
 constexpr uint32_t word_bytes = 4;
+// Code is laid out for lines of the instruction cache, which begin where they did only at multiples of packets and lines alike.
+constexpr uint32_t line_bytes = 64, body_alignment = std::lcm(static_cast<uint32_t>(packet_bytes), line_bytes);
 
 Instruction make(Opcode op, uint8_t d, uint8_t a, int32_t imm) {
     Instruction i;
@@ -79,6 +82,7 @@ private:
             body_of_.push_back(entry->second);
             if (!is_new) continue;
             first_of_.push_back(r);
+            at = (at + body_alignment - 1) / body_alignment * body_alignment;
             const uint32_t end = at + static_cast<uint32_t>(routine.program.packets.size() * packet_bytes);
             result_.routines.push_back({routine.name, at, end, result_.routines.size()});
             at = end;
@@ -119,7 +123,8 @@ private:
             const Routine &routine = plan_.routines[first];
             const auto source_base = static_cast<int32_t>(result_.program.sources.size());
             const std::string prefix = fmt::format("{}:", result_.routines[body_of_[first]].name);
-            const uint32_t begin = here();
+            const uint32_t begin = result_.routines[body_of_[first]].begin;
+            while (here() < begin) append({}, entry_source());   // nothing runs between bodies
             for (const SourceLocation &source : routine.program.sources) {
                 result_.program.sources.push_back(source);
                 result_.program.sources.back().node = routine.name;
