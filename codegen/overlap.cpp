@@ -358,7 +358,7 @@ private:
 
     // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
     bool stays(const Copy &copy, int loop) const {
-        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || split_runs(copy.tiles).size() != 1) return false;
+        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || split_rounds(copy.tiles).size() != 1) return false;
         const auto only_this = [&](const LinearForm &form) {
             return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
         };
@@ -368,7 +368,7 @@ private:
     void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot, std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"), left = kernel_.scalar(name + "_left");
-        const Channel c = code_.channel(copy, split_runs(copy.tiles).front());
+        const Channel c = code_.channel(copy, split_rounds(copy.tiles).front());
         const std::map<int, Reg> at = {{loop.id, index}};
         before.push_back(value_op(index, {0, {}}));
         before.push_back(value_op(more, {loop.extent - 1, {}}));

@@ -81,6 +81,23 @@ TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
+// B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in each pad.
+TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x128x128"}});
+    const Point point = Point::parse("b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(point, options);
+    EXPECT_NE(text.find("scpad.ld Bs_dma"), std::string::npos) << text;
+    EXPECT_EQ(text.find("if first"), std::string::npos) << "a load that is waited for where it starts:\n" << text;
+}
+
 // Loops longer than a branch reaches, with transfers out of line.
 TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x256"}});
