@@ -1,3 +1,5 @@
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,7 +16,7 @@ namespace {
 
 class Flatten {
 public:
-    explicit Flatten(Kernel &kernel) : kernel_(kernel) {}
+    Flatten(Kernel &kernel, bool in_order) : kernel_(kernel), in_order_(in_order) {}
 
     Blocks run() {
         open("entry");
@@ -134,7 +136,26 @@ private:
             }
         }
         for (Reg r : everywhere) make_constant(r, entered[0]);
-        for (size_t b = 0; b < blocks_.size(); b++) blocks_[b].ops.insert(blocks_[b].ops.begin(), entered[b].begin(), entered[b].end());
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            std::vector<Op> &ops = blocks_[b].ops;
+            if (in_order_ && b > 0) ops = made_before_use(entered[b], ops);
+            else ops.insert(ops.begin(), entered[b].begin(), entered[b].end());
+        }
+    }
+
+    // What makes constants, each in front of the first operation that reads it. Those that the block behind uses come last.
+    static std::vector<Op> made_before_use(const std::vector<Op> &constants, const std::vector<Op> &ops) {
+        std::map<Reg, Op> waiting;
+        for (const Op &op : constants) waiting.emplace(op.dst, op);
+        std::vector<Op> out;
+        const std::function<void(const Op &)> append = [&](const Op &op) {
+            for (Reg r : reads_of(op))
+                if (auto made = waiting.extract(r)) append(made.mapped());
+            out.push_back(op);
+        };
+        for (const Op &op : ops) append(op);
+        while (!waiting.empty()) append(waiting.extract(std::prev(waiting.end())).mapped());
+        return out;
     }
 
     // Reads the base register of every transfer that may still be under way at the end.
@@ -178,13 +199,14 @@ private:
     }
 
     Kernel &kernel_;
+    bool in_order_;
     Blocks blocks_;
 };
 
 }  // namespace
 
-Blocks make_blocks(Kernel &kernel) {
-    return Flatten(kernel).run();
+Blocks make_blocks(Kernel &kernel, bool in_order) {
+    return Flatten(kernel, in_order).run();
 }
 
 std::string to_string(const Kernel &kernel, const Blocks &blocks) {

@@ -92,7 +92,7 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     dump("overlap", [&] { return to_string(kernel); });
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });
-    Blocks blocks = make_blocks(kernel);
+    Blocks blocks = make_blocks(kernel, !options.optimize);
     separate_masks(kernel, blocks);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "codegen/resources.h"
 #include "isa/error.h"
@@ -136,7 +137,13 @@ void Delays::insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_o
 }
 
 std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
-    for (int attempt = 0; attempt < 64; attempt++) {
+    // A round moves the first packet that is too early, and what is far enough stays so. A wait that runs beside others gains less
+    // than it takes: a packet may need several.
+    constexpr size_t most_rounds_each = 64;
+    std::set<int> kept_apart;
+    for (const Edge &e : graph.edges)
+        if (e.hard) kept_apart.insert(e.to);
+    for (size_t round = 0; round <= kept_apart.size() * most_rounds_each; round++) {
         std::vector<int> packet_of;
         std::vector<OpGroup> packets = gather(graph, &packet_of);
         int from = 0, at = -1, missing = 0;

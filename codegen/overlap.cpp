@@ -389,9 +389,9 @@ private:
             Body event;
             code_.issue_step(c, event);
             event.push_back(value_op(left, {-1, {}}, {left}));
-            const int64_t iterations = std::max<int64_t>(hot->extent - most_stages_with_sides(*hot), 1), events = (c.run.count + iterations - 1) / iterations;
+            const int64_t iterations = sure_iterations(*hot) - 1, events = iterations > 0 ? (c.run.count + iterations - 1) / iterations : 0;
             constexpr int64_t most_events = 4;
-            if (event.size() <= most_side_operations && events <= most_events) {
+            if (event.size() <= most_side_operations && events > 0 && events <= most_events) {
                 for (int64_t e = 0; e < events; e++) hot->body.push_back(side(left, event));
                 return;
             }
@@ -444,7 +444,7 @@ private:
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
         if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) &&
-            hot.extent * (hot.body[at_node].loop->extent - most_stages_with_sides(*hot.body[at_node].loop)) >= c.run.count &&   // one iteration is for a result
+            hot.extent * (sure_iterations(*hot.body[at_node].loop) - 1) >= c.run.count &&   // one iteration is for a result
             one.size() <= most_side_operations) {
             hot.body[at_node].loop->body.push_back(side(left, one));
             return;

@@ -29,8 +29,9 @@ void overlap(Kernel &kernel, bool ahead);
 // Turns symbolic accesses and addresses into registers: pointers that advance with their loops, constant row offsets.
 void lower_addresses(Kernel &kernel, bool optimize);
 
-// Flattens the tree into basic blocks and adds the loop control.
-Blocks make_blocks(Kernel &kernel);
+// Flattens the tree into basic blocks and adds the loop control. `in_order`: packing keeps the order of the operations, so that
+// what stands where it is needed takes a register for no longer.
+Blocks make_blocks(Kernel &kernel, bool in_order);
 
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);

@@ -8,18 +8,20 @@
 namespace atalla::codegen {
 namespace {
 
-// A row, so many loads of one packet each, and a weight load.
+// A row, so many loads of one packet each, and a weight load; all that so many times.
 class RowThenWeights {
 public:
-    explicit RowThenWeights(int loads) : machine(find_machine("ax01")) {
+    explicit RowThenWeights(int loads, int times = 1) : machine(find_machine("ax01")) {
         kernel.machine = &machine;
         const Reg row = kernel.vector("row"), product = kernel.vector("product"), pointer = kernel.scalar("pointer"), one = kernel.scalar("one");
-        add(Opcode::gemm_vv, product, {row, zero_vector});
-        for (int i = 0; i < loads; i++) {
-            weight = kernel.vector("weight");
-            add(Opcode::vreg_ld, weight, {pointer, one});
+        for (int time = 0; time < times; time++) {
+            add(Opcode::gemm_vv, product, {row, zero_vector});
+            for (int i = 0; i < loads; i++) {
+                weight = kernel.vector("weight");
+                add(Opcode::vreg_ld, weight, {pointer, one});
+            }
+            add(Opcode::lw_vi, {}, {weight});
         }
-        add(Opcode::lw_vi, {}, {weight});
     }
     std::vector<OpGroup> packets() {
         ScheduleGraph graph(kernel, ops, -1);
@@ -74,6 +76,11 @@ TEST(Delays, ShareThePacketsThatAreThere) {
 TEST(Delays, TakePacketsOfTheirOwnWhereThereAreTooFew) {
     RowThenWeights code(4);
     EXPECT_GT(code.packets().size(), 6u);
+}
+
+TEST(Delays, AreKeptHoweverManyWeightsABlockLoads) {
+    RowThenWeights once(4), often(4, 150);
+    EXPECT_EQ(often.packets().size(), once.packets().size() * 150);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
     place(kernel, definition.layouts);
     overlap(kernel, optimize);
     lower_addresses(kernel, optimize);
-    Blocks blocks = make_blocks(kernel);
+    Blocks blocks = make_blocks(kernel, !optimize);
     if (optimize) assign_banks(kernel, blocks);
     pack(kernel, blocks, optimize);
     allocate(kernel, blocks);

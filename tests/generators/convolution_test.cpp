@@ -60,6 +60,15 @@ TEST(Convolution, DepthwiseRunsOnLanes) {
     }
 }
 
+// A row of results that the pads do not divide is straight-line code in the unoptimized program.
+TEST(Convolution, LongRowsOfOddSizeRun) {
+    const std::shared_ptr<const Workload> workload = find_operator("conv1d").workload({{"shape", "1x40x300,32x40x3"}});
+    const Evaluator evaluator(workload, find_machine("ax01"));
+    const std::optional<Evaluation> run = evaluator.unoptimized();
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->status, Evaluation::Ok) << run->reason;
+}
+
 // 32 planes of a large image do not fit the pads.
 TEST(Convolution, LargeDepthwiseRunsOnTheArray) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x32x224x224,32x1x3x3"}, {"groups", "32"}});

@@ -72,6 +72,20 @@ TEST_F(Gemm, LargerShapesAndSchedules) {
     EXPECT_LE(without_registers, 8);
 }
 
+// All of B stays in the pads; it comes from inside the hot loop of the first block of rows, which may be a short one over weights.
+TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
+    Random random(5);
+    for (const char *shape : {"100x96x64", "70x160x96"}) {
+        const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        for (const int64_t weight_unroll : {4, 8, 16, 32}) {
+            const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}, {"m_outer", 1}, {"slots", 2}, {"weight_unroll", weight_unroll}});
+            for (const Point &point : sample_distinct(space, 6, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
+        }
+    }
+}
+
 // The last rows of a loop that turns run one turn of the nest later: not where other weights are loaded before.
 TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
     if (!machine.timed()) GTEST_SKIP() << "no loop turns on a functional machine";
