@@ -1,6 +1,7 @@
 #include "generators/row_kernel.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -37,7 +38,8 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
         .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls)
-        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
@@ -60,6 +62,9 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     const auto unrolled_rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
     // The weights of the array are 32 loads; a reduction holds its unit for as long as it takes.
     const double reductions = point["reduced"] != 0 ? static_cast<double>(machine.vec.reduce_ii) * cost.sums * vectors * unrolled_rows : 0;
+    // The array takes 32 weights, a row and the gap before the next weights; the scalar unit adds the vectors' sums one after the other.
+    const double part_sums = cost.sums * (point["grouped"] != 0 ? tiles_of(shape.vectors()) * (32.0 + static_cast<double>(machine.sa.switch_spacing))
+                                                                : vectors * static_cast<double>(machine.ex3.ii));
     if (!machine.timed())
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
@@ -67,7 +72,7 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     constexpr double loop_cost = 60, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 11;
     double iteration = unrolled >= vectors ? cost.latency + unrolled_rows * vectors * unit
                                            : unrolled_rows * cost.passes * vectors / unrolled * (loop_cost + unrolled * unit / cost.passes);
-    iteration = std::max(iteration, reductions) + miss * std::max(0.0, packets - most_packets);
+    iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + miss * std::max(0.0, packets - most_packets);
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + blocks * block_cost, bytes = 2 * rows * static_cast<double>(shape.length);
     const double first = 2 * bytes / blocks / bytes_per_cycle;
@@ -78,13 +83,14 @@ std::string row_words(const RowShape &shape, const Point &point) {
     std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows) : fmt::format("blocks of {} rows", point["rows"]);
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
+    text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
     return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : "; steps in registers");
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), grouped_(shape.fills_array()), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
@@ -136,7 +142,19 @@ Func RowKernel::sum(const std::string &name, Func values) {
     Var b("b");
     const Expr value = f32(values(b * lanes + s.depth, m));
     s.total(m) = -0.0f;
-    if (reduced_) {
+    if (parts_ > 0) {
+        // As grouped_sum(), with the vectors of a part one after the other.
+        s.blocks = RDom(0, parts_, name + "_r");
+        s.members = RDom(0, vectors_ / parts_, name + "_g");
+        s.group = Func(name + "_group");
+        const Var t("t");
+        s.part(s.lane, m, b) = 0.0f;
+        s.part(s.lane, m, b) += value * f32(ones_(s.depth, s.lane));
+        s.block(s.lane, m, b) = bf16(s.part(s.lane, m, b));
+        s.group(m, t) = 0.0f;
+        s.group(m, t) = strict_float(s.group(m, t) + f32(s.block(0, m, t * (vectors_ / parts_) + s.members)));
+        s.total(m) = strict_float(s.total(m) + f32(bf16(s.group(m, s.blocks))));
+    } else if (reduced_) {
         s.part(m, b) = 0.0f;
         s.part(m, b) += value;
         s.block(m, b) = bf16(s.part(m, b));
@@ -177,6 +195,17 @@ Func RowKernel::largest(const std::string &name, Func values) {
 
 void RowKernel::schedule_sum(Sum &s, Func result, const Var &row) {
     s.total.compute_at(result, row);
+    if (parts_ > 0 && !grouped_) {
+        const int members = vectors_ / parts_, unroll = std::gcd(vector_unroll_, members);
+        const LoopLevel part(s.total, unrolled() ? RVar("r_unroll") : s.blocks);
+        if (unrolled()) s.total.update().split(s.blocks, RVar("ro"), RVar("r_unroll"), parts_);
+        s.group.compute_at(part);
+        s.group.update().split(s.members, RVar("go"), RVar("g_unroll"), unroll);
+        s.block.compute_at(s.group, RVar("g_unroll")).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
+        s.part.compute_at(s.group, RVar("g_unroll")).vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+        in_registers({s.part, s.block, s.group, s.total});
+        return;
+    }
     // Parts of a row that are weights: straight-line code where the row is.
     const int unroll = !grouped_ ? std::min(vector_unroll_, vectors_) : unrolled() ? tiles_of(vectors_) : 1;
     const RVar ro("ro"), ru("r_unroll");
