@@ -39,17 +39,20 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
         .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls)
         .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("pads", {"rows", "row_unroll", "vector_unroll"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
         const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
         std::vector<PadUse> uses(2, {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
-        if (unroll < vectors) uses.insert(uses.end(), static_cast<size_t>(cost.steps_in_pads * point["row_unroll"]), {vectors, round});
+        if (unroll < vectors || point["stored"] != 0) uses.insert(uses.end(), static_cast<size_t>(cost.steps_in_pads * point["row_unroll"]), {vectors, round});
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
     });
+    space.constraint("stored", {"stored", "vector_unroll"}, "Steps of rows that are not all straight-line code are in the pads anyway.",
+                     [=](const Point &point) { return point["stored"] == 0 || point["vector_unroll"] == vectors; });
     space.constraint("registers", {"row_unroll", "vector_unroll"}, "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
         if (point["vector_unroll"] < vectors) return point["row_unroll"] * point["vector_unroll"] <= 32;
         return static_cast<double>(point["row_unroll"] * vectors) * cost.values <= most_values;
@@ -84,13 +87,13 @@ std::string row_words(const RowShape &shape, const Point &point) {
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
-    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : "; steps in registers");
+    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
@@ -262,7 +265,7 @@ KernelDefinition RowKernel::finish(Func result) {
     for (Func step : each_) {
         step.compute_at(result, row);
         over_vectors(step);
-        if (unrolled()) in_registers({step});
+        if (unrolled() && !stored_) in_registers({step});
         else in_pads({step});
     }
     for (Func step : single_) {

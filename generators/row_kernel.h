@@ -38,7 +38,8 @@ struct RowCost {
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
 // row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes where
-// rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights.
+// rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights; `stored`, whether
+// the steps of such a row in straight-line code are in the pads, where they do not fill the registers.
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
@@ -100,7 +101,9 @@ private:
 
     const Machine &machine_;
     int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
-    bool reduced_, grouped_;   // who sums: the reduction unit; the array, with the rows as weights
+    bool reduced_;             // the reduction unit sums
+    bool stored_;              // steps of straight-line rows are in the pads
+    bool grouped_;             // the array sums, with the rows as weights
     int parts_;                // of a row that fills the array, each rounded; 0 of others
     Halide::Func out_;
     Halide::Func ones_{"ones"};
