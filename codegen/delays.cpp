@@ -97,7 +97,8 @@ bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packe
     const auto fits = [&](int packet, const Op &op) {
         ResourceTable table(kernel_, 0);
         for (const Op &other : packets[packet]) table.take(other, 0);
-        return table.fits(op, 0) && std::none_of(packets[packet].begin(), packets[packet].end(), [&](const Op &other) { return other.side != nullptr; });
+        const auto parted = [&](const Op &other) { return other.side != nullptr || (other.dst.defined() && std::count(op.src.begin(), op.src.end(), other.dst) > 0); };
+        return table.fits(op, 0) && std::none_of(packets[packet].begin(), packets[packet].end(), parted);
     };
     const auto bank = [&]() -> int8_t & { return kernel_.registers[delay_.id].bank; };
     const int8_t bank_before = bank();
