@@ -327,7 +327,18 @@ private:
 // Weights and results of a band lie in small pads beside the window.
 constexpr int64_t most_band_rows = 12;
 
+ConvolutionShape ConvolutionShape::in_one_line() const {
+    ConvolutionShape line = *this;
+    if (kernel_x * kernel_y == 1 && stride_x * stride_y == 1 && padding_x + padding_y == 0) {
+        line.width *= height;
+        line.height = 1;
+    }
+    return line;
+}
+
 ConvolutionBand ConvolutionShape::band() const {
+    // Of an image that is one line, so are the bands.
+    if (const ConvolutionShape line = in_one_line(); line.height < height) return line.band();
     ConvolutionBand best{1, 0, 1, 1};
     int64_t fewest = 0;
     for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes)); count++) {

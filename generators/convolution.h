@@ -40,6 +40,8 @@ struct ConvolutionShape {
     int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
+    // A kernel of one element that meets every element does not see where a row of the image ends.
+    ConvolutionShape in_one_line() const;
     // The band of rows of the result with the fewest steps of the array; one row where F is not banded. Window 0: none fits the lanes.
     ConvolutionBand band() const;
     // Extents, innermost first.

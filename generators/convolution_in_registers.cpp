@@ -16,14 +16,6 @@ namespace {
 // Vector registers that weights, rows and products on their way need.
 constexpr int64_t registers_in_flight = 60, registers_in_flight_per_column = 7;
 
-ConvolutionShape with_lines(ConvolutionShape shape) {
-    if (shape.kernel_x * shape.kernel_y == 1 && shape.stride_x * shape.stride_y == 1 && shape.padding_x + shape.padding_y == 0) {
-        shape.width *= shape.height;
-        shape.height = 1;
-    }
-    return shape;
-}
-
 class RegisterConvolutionPipeline {
 public:
     RegisterConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
@@ -169,7 +161,7 @@ private:
 }  // namespace
 
 RegisterConvolutionPlan::RegisterConvolutionPlan(const ConvolutionShape &given, const Machine &machine, const Point &point)
-    : shape(with_lines(given)), band(given.band()), places(static_cast<int>(point["places"])), channels(static_cast<int>(point["channels"])), rows(channels * static_cast<int>(band.rows)),
+    : shape(given.in_one_line()), band(given.band()), places(static_cast<int>(point["places"])), channels(static_cast<int>(point["channels"])), rows(channels * static_cast<int>(band.rows)),
       pass(std::min(static_cast<int>(point["pass"]), channels)),
       span((places - 1) * static_cast<int>(shape.stride_x) + static_cast<int>(shape.dilation_x * (shape.kernel_x - 1)) + 1), windows(shape.width > lanes ? ceil_div(span, lanes) : 1) {
     const int pad = static_cast<int>(std::min<int64_t>(machine.pad_rows(), lanes)), band_rows = static_cast<int>(band.rows);
@@ -181,7 +173,7 @@ int RegisterConvolutionPlan::registers() const { return rows + span + std::min<i
 
 Space register_convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     const ConvolutionBand band = shape.band();
-    const auto columns = with_lines(shape).columns();
+    const auto columns = shape.in_one_line().columns();
     std::vector<int64_t> places, channels, passes;
     for (int64_t count = tiles_of(columns); count <= columns; count++) {
         const int64_t part = ceil_div(columns, count);
@@ -214,7 +206,7 @@ Space register_convolution_space(const ConvolutionShape &shape, const Machine &m
 }
 
 Point register_convolution_naive_point(const ConvolutionShape &shape) {
-    const int64_t columns = with_lines(shape).columns();
+    const int64_t columns = shape.in_one_line().columns();
     return {{"places", std::min<int64_t>(columns, lanes / 2)}, {"channels", 1}, {"pass", 1}};
 }
 
