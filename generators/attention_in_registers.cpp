@@ -66,7 +66,8 @@ private:
         Expr e = products(args({j, i, tt}));
         if (shape_.scale != 1) e = strict_float(e * bf16(static_cast<float>(shape_.scale)));
         if (shape_.mask) e = strict_float(e + Ms(args({j, i, tt})));
-        if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
+        if (shape_.causal) e = select(j < min(i + 1, keys_) - tt * lanes, e, bf16(-infinity));
+        else if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
         define(X, args({j, i, tt}), e);
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, args({j, i}), lowest);
@@ -202,7 +203,6 @@ Space register_attention_space(const AttentionShape &shape, const Machine &machi
     space.parameter("rows", "queries that one load of the keys and values serves", rows).parameter("pass", "rows of each tensor that pass through the pads at once", passes);
     space.constraint("registers", {"rows"}, "The scores of a block of queries and its results fit the register file.",
                      [=, limit = machine.regs.vector - registers_in_use](const Point &point) { return point["rows"] * tiles <= limit; });
-    space.constraint("causal", {"rows"}, "Masks of their own for each query are not in this form: hide keys by an additive mask.", [=](const Point &) { return !shape.causal; });
     space.constraint("pads", {"pass"}, "The parts of all tensors fit the pads together.",
                      [=, room = machine.pad.count * machine.pad_rows()](const Point &point) { return point["pass"] * (4 + shape.mask) <= room; });
     return space;

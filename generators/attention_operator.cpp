@@ -247,7 +247,7 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.card.bound = "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
     row.card.reference = "float64; a row without visible keys gives 0";
     row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
-    row.card.refuses = "keys and values of a head that do not fit the pads with the scores of a block; causal masks on fsim, where scores stay in registers; boolean masks: add 0 or minus infinity instead";
+    row.card.refuses = "keys and values of a head that do not fit the pads with the scores of a block; boolean masks: add 0 or minus infinity instead";
     row.card.fuses = "nothing";
     row.tensors = {{"query", {"query"}, "of heads x queries x depth"}, {"key", {"key"}, "of heads x keys x depth"}, {"value", {"value"}, "of heads x keys x width"},
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
