@@ -150,7 +150,9 @@ private:
     const int columns_, width_, in_, out_, band_rows_, window_, tile_channels_;
 
     ImageParam x = tensor("X", s_.x_extents()), f = tensor("F", {plan_.band.lanes(), band_rows_, out_, s_.kernel_x, tiles() * s_.groups}), bias = tensor("bias", s_.bias_extents());
-    Var k{"k"}, l{"l"}, i{"i"}, j{"j"}, w{"w"}, y{"y"}, c{"c"}, v{"v"}, ct{"ct"}, xt{columns_ > plan_.places ? "xt_unroll" : "xt"}, yb{"yb"}, g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, yl{"yl"}, kx{"kx"},
+    Var k{"k"}, l{"l"}, i{"i"}, j{"j"}, w{"w"}, y{"y"}, c{"c"}, v{"v"}, ct{"ct"}, xt{columns_ > plan_.places ? "xt_unroll" : "xt"},
+        yb{window_ == 1 && s_.padding_y > 0 ? "yb_unroll" : "yb"},   // the only row of a window is there or not
+        g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, yl{"yl"}, kx{"kx"},
         p{"p"}, x_{"x"}, y_{"y_out"};
     Func raw{"raw"}, turned_weights{"turned_weights"}, turned{"turned"}, image{"image"}, identity{"identity"}, filter{"filter"}, product_weights{"product_weights"}, product{"product"},
         sums{"sums"}, biases{"biases"}, finished{"finished"}, out{"Y_out"};
