@@ -9,6 +9,7 @@
 #include "generators/batch_norm.h"
 #include "generators/convolution_operator.h"
 #include "generators/gemm_operator.h"
+#include "generators/group_norm.h"
 #include "generators/matmul_operators.h"
 #include "generators/movement.h"
 #include "generators/pointwise_operators.h"
@@ -34,7 +35,7 @@ const std::vector<const Operator *> &operators() {
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
         for (const auto &rows : {attention_operators(), convolution_operators()})
             for (const Operator *one : declared(rows)) list.push_back(one);
-        for (const auto &rows : {row_operators(), batch_norm_operators()})
+        for (const auto &rows : {row_operators(), group_norm_operators(), batch_norm_operators()})
             for (const Operator *one : declared(rows)) list.push_back(one);
         for (const Operator *one : declared(reduce_operators())) list.push_back(one);
         for (const Operator *one : declared(pool_operators())) list.push_back(one);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/column_softmax.h"
 #include "generators/lane_math.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
@@ -253,8 +254,8 @@ OperatorDeclaration softmax_row(bool logarithm) {
                 fmt::format("dram, and lanes: {} a vector, a reduction a row", logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
                 logarithm ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
                           : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
-                "any sizes, along the last axis",
-                "other axes than the last: permute first",
+                "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side",
+                "axes other than the last that do not fit the pads: permute first",
                 "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};
@@ -264,8 +265,8 @@ OperatorDeclaration softmax_row(bool logarithm) {
         const Shape &shape = request.shape("x");
         const int64_t rank = static_cast<int64_t>(shape.size()), dim = wrap_dim(request.op, request.integer("dim"), rank);
         const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)], inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
-        if (inner != 1) throw Error(fmt::format("{}: dimension {} of {} is not the last one; permute first", request.op, dim, shape_text(shape)));
         if (element_count(shape) == 0) return constant_workload(request, shape);
+        if (inner != 1) return column_softmax(request, {inner, length, element_count(shape) / length / inner}, logarithm);
         return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length}, logarithm);
     };
     return row;

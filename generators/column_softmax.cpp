@@ -1,0 +1,191 @@
+#include "generators/column_softmax.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/lane_math.h"
+#include "generators/pad_room.h"
+#include "generators/pipeline_workload.h"
+#include "generators/vocabulary.h"
+#include "isa/vectors.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+// As many running values side by side as hide the latency of the adder.
+constexpr int64_t most_sides = 8;
+// Lane operations of a reciprocal and of a logarithm, which each column has one of.
+constexpr double closing_operations = 40;
+
+class ColumnSoftmax : public PipelineWorkload {
+public:
+    ColumnSoftmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm) : PipelineWorkload(request), shape_(shape), logarithm_(logarithm) {
+        inputs_ = {tensor_spec("x", request.shape("x"))};
+        outputs_ = {tensor_spec("Y", request.shape("x"))};
+    }
+
+    Space space(const Machine &machine) const override {
+        std::vector<int64_t> columns, unrolls;
+        for (int64_t block = 1; block < 2 * vectors(); block *= 2) columns.push_back(std::min(block, vectors()));
+        for (int64_t unroll = 1; unroll <= std::min<int64_t>(steps(), 8); unroll++)
+            if (steps() % unroll == 0) unrolls.push_back(unroll);
+        Space space;
+        space.parameter("columns", "vectors of columns in the pads at a time", columns).parameter("unroll", "steps along a column in straight-line code", unrolls);
+        space.constraint("pads", {"columns", "unroll"}, "Whole columns, their exponentials and their results fit the pads.", [=, this](const Point &point) {
+            const int64_t slots = blocks(point) > 1 && machine.timed() ? 2 : 1, columns = point["columns"];
+            const bool round = point["unroll"] * sides() % machine.pad.count == 0;
+            return fit_pads(machine, {{slots * columns * stored(), round}, {stored(), round}, {slots * columns * shape_.length, straight(point) % machine.pad.count == 0}});
+        });
+        return space;
+    }
+    std::string words(const Machine &, const Point &point) const override {
+        return fmt::format("{} vectors of columns at a time, {} elements of each in straight-line code", point["columns"], point["unroll"] * sides());
+    }
+    double draft(const Machine &machine, const Point &point) const override {
+        const auto elements = static_cast<double>(vectors() * shape_.outer * stored());
+        const double loop = 60 / static_cast<double>(point["unroll"] * sides());
+        const double closing = closing_operations * 8 * static_cast<double>(vectors() * shape_.outer), transfers = 300 * static_cast<double>(blocks(point));
+        return (machine.timed() ? 900 : 60) + elements * (9 + 3 * loop) + closing + transfers;
+    }
+
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        const Var n("n"), y("y"), j("j"), u("u");
+        const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps());
+        const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
+        const bool filled = stored() != shape_.length, narrow = width % lanes != 0;
+        Func xs("X_rows"), part("part"), largest("largest"), e("e"), sums("sums"), closing("closing"), result("result"), out("Y");
+        // Rows behind the last change neither maxima nor sums.
+        const Expr there = image(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length - 1) : Expr(y), j);
+        if (filled) xs(n, y, j) = bf16(-infinity);
+        if (filled || narrow) xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
+        else xs(n, y, j) = there;
+        const RDom seen(0, turns, "seen"), added(0, turns, "added");
+        part(n, u, j) = bf16(-infinity);
+        part(n, u, j) = strict_float(max(xs(n, seen * side + u, j), part(n, u, j)));
+        const auto in_pairs = [&](const Func &parts, const auto &both) {
+            std::vector<Expr> terms;
+            for (int a = 0; a < side; a++) terms.push_back(parts(n, a, j));
+            for (; terms.size() > 1; terms.resize(terms.size() / 2))
+                for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);
+            return terms[0];
+        };
+        largest(n, j) = in_pairs(part, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
+        e(n, y, j) = machine_exp(strict_float(xs(n, y, j) - largest(n, j)));
+        sums(n, u, j) = bf16(-0.0f);
+        sums(n, u, j) = strict_float(sums(n, u, j) + e(n, added * side + u, j));
+        const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
+        closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal(total);
+        result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j)) : strict_float(e(n, y, j) * closing(n, j));
+        out(n, y, j) = result(n, y, j);
+
+        const Var no("no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
+        const int block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
+        out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
+        out.split(n, no, ni, parts == 1 ? width : lanes * block, narrow && parts > 1 ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards).reorder(ni, y, no, j);
+        // What surrounds a tile must be the same for all that share a slot.
+        const bool ring = machine.timed() && blocks(point) > 1 && !(filled && narrow && parts > 1);
+        const auto in_block = [&](Func f, int rows) {
+            f.compute_at(out, no).bound_extent(n, lanes * block).bound_extent(y, rows);
+            if (ring) f.hoist_storage_root().ring_buffer(2);
+            in_pads({f});
+        };
+        in_block(xs, turns * side);
+        if (filled) xs.vectorize(n, lanes);
+        in_block(result, length);
+        // Whole columns of 32 after each other, so many elements of each in straight-line code.
+        result.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
+        if (straight(point) > 1) result.split(y, y, yu, size(straight(point)));
+        e.compute_at(result, v).bound_extent(n, lanes).bound_extent(y, turns * side).vectorize(n, lanes);
+        if (unroll * side > 1) e.split(y, y, yu, unroll * side);
+        in_pads({e});
+        const auto running = [&](Func f, const RDom &over) {
+            const RVar turn("turn"), unrolled("r_unroll");
+            f.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
+            f.update().reorder(n, u, over.x).vectorize(n, lanes);
+            if (unroll > 1) f.update().split(over.x, turn, unrolled, unroll).reorder(n, u, unrolled, turn);
+            in_registers({f});
+        };
+        running(part, seen);
+        running(sums, added);
+        for (Func f : {largest, closing}) f.compute_at(result, v).vectorize(n, lanes);
+        in_registers({largest, closing});
+        whole_loops(out);
+        fix_shape(out.output_buffer(), {shape_.inner, shape_.length, shape_.outer});
+
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        kernel.arguments = {image};
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        const TensorData &x = inputs[0];
+        Reference reference;
+        reference.values.resize(x.size());
+        reference.peaks.resize(x.size());
+        const auto inner = static_cast<size_t>(shape_.inner), length = static_cast<size_t>(shape_.length);
+        for (size_t column = 0; column < x.size() / length; column++) {
+            const size_t first = column / inner * inner * length + column % inner;
+            const auto value = [&](size_t i) { return static_cast<double>(bf16_float(x[first + i * inner])); };
+            double largest = -INFINITY, sum = 0;
+            for (size_t i = 0; i < length; i++) largest = std::max(largest, value(i));
+            for (size_t i = 0; i < length; i++) sum += std::exp(value(i) - largest);
+            for (size_t i = 0; i < length; i++) {
+                const double below = value(i) - largest;
+                reference.values[first + i * inner] = logarithm_ ? below - std::log(sum) : std::exp(below) / sum;
+                // The sum begins with exp(0) = 1, whose rounding the logarithm turns into an absolute error.
+                reference.peaks[first + i * inner] = logarithm_ ? std::max({1.0, std::log(sum), -below}) : 1 / sum;
+            }
+        }
+        return {std::move(reference)};
+    }
+    // Beside what a row of lanes has, the roundings of a running sum, half a unit each with random signs, and the function at the end.
+    double tolerance_ulps() const override { return 5 + 0.5 * std::sqrt(static_cast<double>(steps())); }
+    double flops() const override { return 5 * static_cast<double>(shape_.inner * shape_.length * shape_.outer); }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        const int64_t columns = vectors() * shape_.outer, all = columns * shape_.length, later = all - columns;
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.lanes = {all + 2 * later + (logarithm_ ? all : 0), logarithm_ ? 0 : all, all, 0};
+        work.copies = later;
+        work.rows_loaded = work.rows_stored = all;
+        return work;
+    }
+
+private:
+    static int size(int64_t n) { return static_cast<int>(n); }
+    int64_t vectors() const { return tiles_of(shape_.inner); }
+    int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }
+    int64_t steps() const { return ceil_div(shape_.length, sides()); }
+    // Elements of a column in the pads: as many for each running value.
+    int64_t stored() const { return steps() * sides(); }
+    // Results of a column in straight-line code.
+    int64_t straight(const Point &point) const {
+        int64_t count = std::min(point["unroll"] * sides(), shape_.length);
+        while (shape_.length % count != 0) count--;
+        return count;
+    }
+    int64_t blocks(const Point &point) const { return ceil_div(vectors(), point["columns"]) * shape_.outer; }
+
+    ColumnShape shape_;
+    bool logarithm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> column_softmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm) {
+    return std::make_unique<ColumnSoftmax>(request, shape, logarithm);
+}
+
+}  // namespace atalla

@@ -1,0 +1,12 @@
+# Every operator of the registry: one random shape each, and forty behind --long.
+add_library(atalla_random_workloads STATIC random_workloads.cpp)
+target_link_libraries(atalla_random_workloads PUBLIC atalla_generators)
+atalla_use_halide(atalla_random_workloads)
+foreach(machine ax01 ax01-psum fsim)
+    string(MAKE_C_IDENTIFIER ${machine} name)
+    atalla_test(every_operator_${name} HALIDE SOURCES every_operator_test.cpp DEPENDS atalla_random_workloads)
+    target_compile_definitions(test_every_operator_${name} PRIVATE ATALLA_TEST_MACHINE="${machine}" ATALLA_TEST_ROUNDS=1)
+    atalla_test(every_operator_long_${name} HALIDE LONG SOURCES every_operator_test.cpp DEPENDS atalla_random_workloads)
+    target_compile_definitions(test_every_operator_long_${name} PRIVATE ATALLA_TEST_MACHINE="${machine}" ATALLA_TEST_ROUNDS=40)
+    set_tests_properties(every_operator_long_${name} PROPERTIES TIMEOUT 7200)
+endforeach()

@@ -1,0 +1,85 @@
+// Every operator of the registry at random shapes and schedules on one machine: bit for bit equal to the unoptimized program, within the
+// stated error of float64, never faster than the bound, with guard values around every tensor. What each operator really
+// had is printed at the end. Tensors are dense: no operator takes others.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "isa/error.h"
+#include "tests/generators/random_workloads.h"
+#include "tests/generators/sampled_point.h"
+
+namespace atalla {
+namespace {
+
+constexpr int rounds = ATALLA_TEST_ROUNDS;
+
+struct Tally {
+    int shapes = 0;
+    std::string refused;   // why there are not more
+};
+
+class EveryOperator : public testing::Test {
+protected:
+    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+
+    // So many different workloads, or as many as a few times that many draws give.
+    Tally check(const Operator &op, const ArgumentsOf &arguments_of) {
+        constexpr int draws_each = 5;
+        uint64_t seed = 0;
+        for (const char c : op.name() + machine.name) seed = 31 * seed + static_cast<unsigned char>(c);
+        Random random(seed);
+        RandomSizes sizes(random, !machine.timed());
+        Tally tally;
+        std::set<std::string> seen;
+        for (int draw = 0; draw < draws_each * rounds && tally.shapes < rounds; draw++) {
+            std::shared_ptr<const Workload> workload;
+            try {
+                workload = op.workload(arguments_of(sizes));
+            } catch (const Error &error) {
+                tally.refused = error.what();
+                continue;
+            }
+            if (!seen.insert(workload->text()).second) continue;
+            SCOPED_TRACE(fmt::format("{} {}", op.name(), workload->title()));
+            if (!sample(workload->space(machine), random)) {
+                tally.refused = fmt::format("{}: no schedule fits the machine", workload->title());
+                continue;
+            }
+            EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+            const Evaluator evaluator(workload, machine, seed % 1000 + static_cast<uint64_t>(draw));
+            if (check_sampled_point(*workload, machine, evaluator, random)) tally.shapes++;
+            else tally.refused = fmt::format("{} failed", workload->title());
+        }
+        return tally;
+    }
+};
+
+TEST_F(EveryOperator, AtRandomShapes) {
+    std::string table;
+    for (const Operator *op : operators()) {
+        const auto found = random_arguments().find(op->name());
+        ASSERT_TRUE(found != random_arguments().end() || op->card().family == "pointwise") << op->name() << " has no random shapes: random_workloads.cpp";
+        const ArgumentsOf arguments = found != random_arguments().end() ? found->second : [op](RandomSizes &sizes) { return pointwise_arguments(*op, sizes); };
+        const Tally tally = check(*op, arguments);
+        EXPECT_EQ(tally.shapes, rounds) << op->name() << ": " << tally.refused;
+        table += fmt::format("{:<30}{:>4}{}\n", op->name(), tally.shapes, tally.shapes < rounds ? "  " + tally.refused : "");
+    }
+    fmt::print("shapes verified on {}\n{}", machine.name, table);
+}
+
+// Chains of pointwise operators are one kernel.
+TEST_F(EveryOperator, InExpressions) {
+    for (const char *expression : {"add(x, mul(y, 0.5))", "relu(sub(x, y))", "gelu(add(x, mul(y, 0.5)))"}) {
+        const Operator &op = find_operator(expression);
+        const Tally tally = check(op, [&](RandomSizes &sizes) { return pointwise_arguments(find_operator("add"), sizes); });
+        EXPECT_EQ(tally.shapes, rounds) << expression << ": " << tally.refused;
+    }
+}
+
+}  // namespace
+}  // namespace atalla
