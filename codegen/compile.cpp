@@ -33,7 +33,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loops that turn and iterations that overlap take more registers and more code: where those are too few, fewer do.
+// Loops that turn and iterations that overlap take more registers and more code: where those are too few, fewer do. Where straight
+// code alone takes too many registers, it keeps its order.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     const Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
@@ -45,10 +46,11 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                if (!turns && !overlaps) throw;
+                if (!turns && !overlaps && (!optimize || options.in_order)) throw;
             }
         }
         if (turns) options.turn = false;
+        else if (!overlaps) options.in_order = true;
         else options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;
         for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};

@@ -30,6 +30,11 @@ public:
         : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop), masks_in_turn_(masks_in_turn), apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
 
     std::vector<Edge> run() {
+        if (masks_in_turn_)
+            for (size_t i = 0; i < ops_.size(); i++) {
+                if (ops_[i].dst.defined()) last_reader_.try_emplace(ops_[i].dst.id, static_cast<int>(i));
+                for (Reg r : reads_of(ops_[i])) last_reader_[r.id] = static_cast<int>(i);
+            }
         for (int iteration = 0; iteration < (loop_ >= 0 ? 2 : 1); iteration++)
             for (int i = 0; i < static_cast<int>(ops_.size()); i++) visit(i, iteration);
         return std::move(edges_);
@@ -70,12 +75,27 @@ private:
         if (masks_in_turn_ && kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
     }
 
+    // Masks are made in the order that they have, each once few enough others are between their making and their last reader.
     void few_masks(Reg mask, int i, int iteration) {
         constexpr size_t most_at_once = 6;
-        if (masks_.size() >= most_at_once)
-            for (Site reader : readers_[masks_[masks_.size() - most_at_once].id])
+        if (last_mask_) edge(*last_mask_, i, iteration, 1);
+        last_mask_ = Site{i, iteration};
+        for (size_t m = 0; m < open_masks_.size();) {
+            if (last_reader_.at(open_masks_[m].id) >= i) {
+                m++;
+                continue;
+            }
+            ended_masks_.push_back(open_masks_[m]);
+            open_masks_.erase(open_masks_.begin() + static_cast<ptrdiff_t>(m));
+        }
+        std::stable_sort(ended_masks_.begin(), ended_masks_.end(), [&](Reg a, Reg b) { return last_reader_.at(a.id) < last_reader_.at(b.id); });
+        const size_t free = most_at_once - std::min(most_at_once, open_masks_.size() + 1);
+        while (ended_masks_.size() > free) {
+            for (Site reader : readers_[ended_masks_.front().id])
                 if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
-        masks_.push_back(mask);
+            ended_masks_.erase(ended_masks_.begin());
+        }
+        if (std::find(open_masks_.begin(), open_masks_.end(), mask) == open_masks_.end()) open_masks_.push_back(mask);
     }
 
     int transfer_latency(const Op &op) const { return machine_.timed() ? result_latency(machine_, op.opcode) : 1; }
@@ -184,7 +204,10 @@ private:
     std::vector<Edge> edges_;
     std::unordered_map<int32_t, Site> writer_;
     std::unordered_map<int32_t, std::vector<Site>> readers_;
-    std::vector<Reg> masks_;   // in the order in which they are made
+    // Masks of straight code: the latest, those that are read later, those that are not, by their last reader.
+    std::optional<Site> last_mask_;
+    std::vector<Reg> open_masks_, ended_masks_;
+    std::unordered_map<int32_t, int> last_reader_;
     std::vector<Site> rows_;
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;

@@ -11,7 +11,7 @@ namespace {
 
 // Gives every operation of the graph its cycle. With `shared_masks` it counts the masks that are alive, and returns nothing where
 // that leads nowhere.
-std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles) {
+std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles, bool in_order = false) {
     // A schedule that waits this long for a mask register never gets one.
     constexpr int most_idle = 256;
     const size_t n = graph.ops.size();
@@ -27,14 +27,18 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     std::optional<MaskBudget> masks;
     if (shared_masks != nullptr) masks.emplace(kernel, graph, *shared_masks);
     int idle = 0;   // cycles in which nothing was scheduled
+    // In order, operations that wait for nothing would still run far ahead of the others.
+    constexpr int most_ahead = 96;
+    int first_open = 0;
     for (int cycle = 0; done < n;) {
         const size_t before = done;
-        std::sort(ready.begin(), ready.end(), [&](int a, int b) { return graph.height[a] != graph.height[b] ? graph.height[a] > graph.height[b] : a < b; });
+        std::sort(ready.begin(), ready.end(), [&](int a, int b) { return !in_order && graph.height[a] != graph.height[b] ? graph.height[a] > graph.height[b] : a < b; });
         bool again = true;
         while (again) {
             again = false;
             for (size_t r = 0; r < ready.size(); r++) {
                 const int i = ready[r];
+                if (in_order && i > first_open + most_ahead) break;
                 if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
                 if (!is_marker(graph.ops[i])) {
                     if (!table.fits(claims[i], cycle)) continue;
@@ -42,6 +46,7 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
                 }
                 graph.cycle[i] = cycle;
                 if (masks) masks->take(i);
+                while (first_open < static_cast<int>(n) && graph.cycle[static_cast<size_t>(first_open)] >= 0) first_open++;
                 done++;
                 ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(r));
                 for (int e : graph.out[i]) {
@@ -74,6 +79,10 @@ ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) co
 
 Scheduled StraightCode::schedule(int packet_cycles) {
     ScheduleGraph graph = graph_;
+    if (in_order_) {
+        const std::optional<ResourceTable> table = list_schedule(kernel_, graph, nullptr, packet_cycles, true);
+        return {std::move(graph), *table};
+    }
     if (std::optional<ResourceTable> table = list_schedule(kernel_, graph, &shared_masks_, packet_cycles)) return {std::move(graph), *table};
     if (!masks_in_turn_) masks_in_turn_.emplace(graph_of(graph_.ops, true));
     graph = *masks_in_turn_;

@@ -102,7 +102,7 @@ private:
         }
     }
 
-    StraightCode code_of(size_t b) const { return {kernel_, blocks_[b].ops, shared_masks(kernel_, blocks_, b), b == 0}; }
+    StraightCode code_of(size_t b) const { return {kernel_, blocks_[b].ops, shared_masks(kernel_, blocks_, b), b == 0, options_.in_order}; }
 
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);

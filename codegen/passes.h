@@ -42,6 +42,7 @@ enum class OverlapIterations { WithoutMasks, Short, Long };
 struct PackOptions {
     bool turn = true;
     OverlapIterations overlap = OverlapIterations::Long;
+    bool in_order = false;     // straight code keeps about the order that it has, which needs the fewest registers
 };
 
 // Puts the operations of each block into packets.

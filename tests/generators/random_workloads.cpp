@@ -27,7 +27,10 @@ namespace {
 
 std::string text(const std::vector<Shape> &shapes) {
     std::string all;
-    for (const Shape &shape : shapes) all += (all.empty() ? "" : ",") + shape_text(shape);
+    for (const Shape &shape : shapes) {
+        if (!all.empty()) all += ',';
+        all += shape_text(shape);
+    }
     return all;
 }
 std::string text(int64_t number) { return std::to_string(number); }
