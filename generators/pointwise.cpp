@@ -483,7 +483,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             if (root) rows.compute_root();
             else rows.compute_at(out, at);
             if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
-            else rows.align_storage(vars[1], size(lanes));
+            else rows.align_storage(rows.args().front(), size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
         }
         in_pads({rows});
