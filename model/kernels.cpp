@@ -45,6 +45,7 @@ int64_t cycles_alone(const Routine &routine, const Workload &workload, const Mac
 }
 
 std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
+std::string cache_key(const Operator &op, const Workload &workload, const KernelOptions &options) { return fmt::format("{}: {}", options.measured, key_of(op, workload)); }
 
 }  // namespace
 
@@ -63,8 +64,10 @@ size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> 
 }
 
 int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Workload> &workload) {
-    if (!known_.contains(key_of(op, *workload)))
+    if (!known_.contains(key_of(op, *workload))) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
+        if (const KeptSchedule *schedule = kept(op, *workload); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+    }
     ChosenKernel &chosen = kernels_[add(op, workload)];
     if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
     return chosen.cycles;
@@ -73,6 +76,10 @@ int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Worklo
 std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload &workload) const {
     if (options_.database == nullptr) return std::nullopt;
     return options_.database->winner({op.name(), workload.text(), machine_.fingerprint(), compiler_fingerprint()});
+}
+
+const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload) const {
+    return options_.cache == nullptr || options_.tune ? nullptr : options_.cache->find(cache_key(op, workload, options_));
 }
 
 ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
@@ -85,9 +92,8 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
         chosen.cycles = stored->trial.cycles;
         return chosen;
     }
-    const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
     if (options_.tune) {
-        const TuneResult result = tune(task, options_.database, options_.how);
+        const TuneResult result = tune(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), options_.database, options_.how);
         if (result.interrupted) throw Error("interrupted; the same command goes on from here");
         if (result.verified) {
             chosen.point = result.best;
@@ -96,6 +102,31 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
             return chosen;
         }
     }
+    if (const KeptSchedule *schedule = kept(op, *workload)) {
+        if (schedule->from.empty()) throw Error(schedule->failure);
+        try {
+            return {compile_routine(op, *workload, machine_, schedule->point), schedule->point, schedule->from, chosen.bound_cycles, schedule->cycles};
+        } catch (const std::exception &) {
+            // A damaged line: chosen anew.
+        }
+    }
+    const auto keep = [&](const KeptSchedule &schedule) {
+        if (options_.cache != nullptr) options_.cache->keep(cache_key(op, *workload, options_), schedule);
+    };
+    try {
+        ChosenKernel drafted = choose_by_draft(op, workload);
+        keep({drafted.from, drafted.point, drafted.cycles, ""});
+        return drafted;
+    } catch (const Error &error) {
+        keep({"", {}, 0, error.what()});
+        throw;
+    }
+}
+
+ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
+    ChosenKernel chosen;
+    chosen.bound_cycles = workload->bound(machine_).steady;
+    const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
     constexpr uint64_t drafted = 4000, tried = 8;
     const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
     std::string failure = "its schedule space has no point";

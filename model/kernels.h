@@ -10,6 +10,7 @@
 #include "autotune/tuner.h"
 #include "db/database.h"
 #include "generators/evaluate.h"
+#include "model/schedule_cache.h"
 #include "stitch/stitch.h"
 
 namespace atalla {
@@ -20,6 +21,7 @@ struct KernelOptions {
     TuneOptions how;                // with `tune`
     // Without a winner: how many of the schedules that the draft likes best are run to choose one. 1: its best, not run.
     uint64_t measured = 4;
+    ScheduleCache *cache = nullptr;   // of what was chosen without a winner; null: chosen anew each time
 };
 
 struct ChosenKernel {
@@ -44,6 +46,8 @@ public:
 private:
     std::optional<StoredTrial> winner(const Operator &op, const Workload &workload) const;
     ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
+    ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
+    const KeptSchedule *kept(const Operator &op, const Workload &workload) const;
 
     Machine machine_;
     KernelOptions options_;

@@ -53,6 +53,7 @@ private:
                 if (call.addresses.size() != routine.tensors)
                     throw Error(fmt::format("cannot stitch {}: {} has {} tensors, but the call gives {} addresses", call.node, routine.name,
                                             routine.tensors, call.addresses.size()));
+                if (!called_[call.routine]) order_.push_back(call.routine);
                 called_[call.routine] = true;
             }
     }
@@ -65,21 +66,18 @@ private:
         return static_cast<uint32_t>(packets);
     }
 
-    // Where each distinct body that is called begins. Bodies are the same if all of their packets are: they have relative jumps only.
+    // Where each distinct body that is called begins: in the order of the calls, whatever else the plan has. Bodies are the same if all of their packets are: they have relative jumps only.
     void place_routines() {
         std::map<std::vector<uint64_t>, size_t> known;
         uint32_t at = driver_packets() * packet_bytes;
-        for (size_t r = 0; r < plan_.routines.size(); r++) {
-            if (!called_[r]) {
-                body_of_.push_back(0);
-                continue;
-            }
+        body_of_.assign(plan_.routines.size(), 0);
+        for (const size_t r : order_) {
             const Routine &routine = plan_.routines[r];
             std::vector<uint64_t> words;
             for (const PlacedPacket &packet : routine.program.packets)
                 for (const Instruction &slot : packet.packet) words.push_back(encode(slot));
             const auto [entry, is_new] = known.try_emplace(std::move(words), result_.routines.size());
-            body_of_.push_back(entry->second);
+            body_of_[r] = entry->second;
             if (!is_new) continue;
             first_of_.push_back(r);
             at = (at + body_alignment - 1) / body_alignment * body_alignment;
@@ -167,6 +165,7 @@ private:
     Stitched result_;
     int32_t entry_source_ = -1;
     std::vector<bool> called_;       // of a routine of the plan
+    std::vector<size_t> order_;      // of the routines that are called, by their first call
     std::vector<size_t> body_of_;    // of a routine of the plan that is called: index into result_.routines
     std::vector<size_t> first_of_;   // of a body: the first routine of the plan that is it
 };

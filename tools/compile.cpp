@@ -23,7 +23,7 @@ struct Options {
     std::filesystem::path file, output, database;
     std::string machine = "ax01", model;
     std::vector<std::string> sizes, on_host, host_kernels;
-    bool tune = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
+    bool tune = false, no_cache = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
@@ -88,6 +88,9 @@ void compile(const Options &options) {
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
+    std::optional<ScheduleCache> cache;
+    if (const std::filesystem::path kept = options.no_cache ? "" : default_schedule_cache(machine.fingerprint()); !kept.empty()) cache.emplace(kept);
+    how.kernels.cache = cache ? &*cache : nullptr;
     how.kernels.how.max_trials = options.trials;
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
     const CompiledModel compiled = compile_model(imported.graph, machine, how);
@@ -122,6 +125,7 @@ int main(int argc, char **argv) {
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
+    app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated");
     app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated");

@@ -1,14 +1,19 @@
 """Compiles the models of zoo.py, compares them with PyTorch, and writes docs/models.md.
 
-    build/env/bin/python tests/models/table.py [--seeds 5] [--machine ax01] [MODEL...]
+    build/env/bin/python tests/models/table.py [--seeds 5] [--machine ax01] [--jobs 2] [MODEL...]
 
 Rows of models that are not named stay as they are. A run that was stopped goes on from the seed that it was at: what a compiler
-gave is kept in build/models-table.json until another compiler is built.
+gave is kept in build/models-table.json until another compiler is built. Schedules are chosen for the first seed; the others differ in
+the weights alone and take them from the compiler's cache.
 """
 
 import argparse
+import concurrent.futures
 import copy
+import fcntl
+import hashlib
 import json
+import multiprocessing
 import pathlib
 import re
 import sys
@@ -68,21 +73,31 @@ def least_bytes(report):
 
 
 class Kept:
-    """What this compiler gave for a model, seed by seed, in a file."""
+    """What this compiler gave for a model, seed by seed, in a file that several processes may use."""
 
     def __init__(self, file, compiler):
         self.file, self.compiler = file, compiler
-        content = json.loads(file.read_text()) if file.exists() else {}
-        self.results = content["results"] if content.get("compiler") == compiler else {}
+
+    def _read(self):
+        content = json.loads(self.file.read_text()) if self.file.exists() else {}
+        return content["results"] if content.get("compiler") == self.compiler else {}
 
     def get(self, key, measure):
-        if key not in self.results:
-            self.results[key] = measure()
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+        results = self._read()
+        if key in results:
+            return results[key]
+        result = measure()
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.file.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             partial = self.file.with_suffix(".partial")
-            partial.write_text(json.dumps({"compiler": self.compiler, "results": self.results}, indent=1))
+            partial.write_text(json.dumps({"compiler": self.compiler, "results": {**self._read(), key: result}}, indent=1))
             partial.replace(self.file)
-        return self.results[key]
+        return result
+
+
+def program_digest():
+    return hashlib.sha256(pathlib.Path(atalla._places.program("atalla-compile")).read_bytes()).hexdigest()[:16]
 
 
 def exactness(model, results):
@@ -124,23 +139,35 @@ def row(name, seeds, machine, kept):
             f"{first['device_calls']} | {first['packets']:,} | {cycles:,} | {share} | {first['dram'] / 1e6:.1f}, {first['dram_share']:.1f} | {fewer} | {'yes' if first['same'] else 'NO'} |")
 
 
+def timed_row(name, seeds, machine, kept, threads):
+    torch.set_num_threads(threads)
+    start = time.time()
+    return row(name, seeds, machine, kept), time.time() - start
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", choices=[[], *zoo.MODELS], help="names of zoo.py (default: all)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--machine", default="ax01")
+    parser.add_argument("--jobs", type=int, default=1, help="models at the same time")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "models.md")
     options = parser.parse_args()
-    kept = Kept(ROOT / "build" / "models-table.json", atalla.compile(zoo.make("mlp").export(), machine=options.machine).report()["compiler"])
+    kept = Kept(ROOT / "build" / "models-table.json", program_digest())
     rows = {}
     if options.output.exists():
         rows = {m[1]: m[0] for m in re.finditer(r"^\| (\w+) \| \d+ \|.*$", options.output.read_text(), re.M)}
-    for name in options.models or zoo.MODELS:
-        start = time.time()
-        rows[name] = row(name, options.seeds, options.machine, kept)
-        print(f"{rows[name]}  {time.time() - start:.0f} s", flush=True)
-        ordered = [rows[known] for known in zoo.MODELS if known in rows]
-        options.output.write_text(HEAD.format(machine=options.machine) + "\n".join(ordered) + "\n")
+    # The largest first, so that none is alone at the end.
+    names = sorted(options.models or zoo.MODELS, key=zoo.LARGEST.index)
+    threads = max(1, multiprocessing.cpu_count() // options.jobs)
+    # Processes of their own: PyTorch's threads do not survive a fork.
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(timed_row, name, options.seeds, options.machine, kept, threads): name for name in names}
+        for done in concurrent.futures.as_completed(running):
+            rows[running[done]], seconds = done.result()
+            print(f"{rows[running[done]]}  {seconds:.0f} s", flush=True)
+            ordered = [rows[known] for known in zoo.MODELS if known in rows]
+            options.output.write_text(HEAD.format(machine=options.machine) + "\n".join(ordered) + "\n")
 
 
 if __name__ == "__main__":

@@ -195,6 +195,11 @@ MODELS: dict[str, Callable[[], Model]] = {
 }
 
 
+# By the time that they take, the longest first.
+LARGEST = ["resnet18_224", "bert_12", "mobilenetv2", "mobilenetv2_statistics", "alexnet", "vit_base_2", "resnet18_64", "resnet18_64_statistics", "bert_2", "gpt2_2",
+           "distilbert_2", "llama_2", "lenet", "vit_micro", "decode_step", "mlp"]
+
+
 def make(name, seed=0):
     torch.manual_seed(seed)
     return MODELS[name]()
