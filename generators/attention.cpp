@@ -18,9 +18,14 @@ namespace {
 // The lowest bf16 number: where the largest score of a row starts.
 constexpr float lowest = -0x1.FEp127f;
 
-std::vector<int64_t> with_batch(std::vector<int64_t> extents, const std::vector<AttentionBatch> &batch, bool AttentionBatch::*has) {
-    for (size_t d = batch.size(); d-- > 0;)
-        if (has == nullptr || batch[d].*has) extents.push_back(batch[d].extent);
+std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector<AttentionBatch> &batch, bool AttentionBatch::*has, size_t inside) {
+    std::vector<int64_t> extents = {element};
+    for (size_t d = 0; d <= batch.size(); d++) {
+        if (d == std::min(inside, batch.size())) extents.push_back(rows);
+        if (d == batch.size()) break;
+        const AttentionBatch &dim = batch[batch.size() - 1 - d];
+        if (has == nullptr || dim.*has) extents.push_back(dim.extent);
+    }
     return extents;
 }
 
@@ -31,11 +36,11 @@ int64_t AttentionShape::problems() const {
     for (const AttentionBatch &dim : batch) n *= dim.extent;
     return n;
 }
-std::vector<int64_t> AttentionShape::q_extents() const { return with_batch({depth, queries}, batch, nullptr); }
-std::vector<int64_t> AttentionShape::k_extents() const { return with_batch({depth, keys}, batch, &AttentionBatch::keys); }
-std::vector<int64_t> AttentionShape::v_extents() const { return with_batch({width, keys}, batch, &AttentionBatch::keys); }
-std::vector<int64_t> AttentionShape::mask_extents() const { return with_batch({keys, queries}, batch, &AttentionBatch::mask); }
-std::vector<int64_t> AttentionShape::out_extents() const { return with_batch({width, queries}, batch, nullptr); }
+std::vector<int64_t> AttentionShape::q_extents() const { return with_batch(depth, queries, batch, nullptr, inside('q')); }
+std::vector<int64_t> AttentionShape::k_extents() const { return with_batch(depth, keys, batch, &AttentionBatch::keys, inside('k')); }
+std::vector<int64_t> AttentionShape::v_extents() const { return with_batch(width, keys, batch, &AttentionBatch::keys, inside('v')); }
+std::vector<int64_t> AttentionShape::mask_extents() const { return with_batch(keys, queries, batch, &AttentionBatch::mask, 0); }
+std::vector<int64_t> AttentionShape::out_extents() const { return with_batch(width, queries, batch, nullptr, inside('o')); }
 
 namespace {
 
@@ -66,6 +71,10 @@ public:
 
 private:
     std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
+    // Where an element of a row of the tensors is.
+    std::vector<Expr> q_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, nullptr, shape_.inside('q')); }
+    std::vector<Expr> k_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k')); }
+    std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
     // The same, of what each block of queries has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
@@ -80,14 +89,14 @@ private:
         const Expr at = c * lanes + k;
         const auto place = own({k, i, c});
         const Expr query = skips_ ? ib * rows_ + i : Expr(i);
-        if (depth_ % lanes != 0) define_within(Qs, place, at < depth_, q(args({min(at, depth_ - 1), query})));
-        else define(Qs, place, q(args({at, query})));
+        if (depth_ % lanes != 0) define_within(Qs, place, at < depth_, q(q_at(min(at, depth_ - 1), query)));
+        else define(Qs, place, q(q_at(at, query)));
         if (depth_ % lanes != 0 || keys_ % lanes != 0)
-            define_within(Ks, args({k, t, c}), at < depth_ && t < keys_, key(args({min(at, depth_ - 1), min(t, keys_ - 1)}, &AttentionBatch::keys)));
-        else define(Ks, args({k, t, c}), key(args({at, t}, &AttentionBatch::keys)));
+            define_within(Ks, args({k, t, c}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
+        else define(Ks, args({k, t, c}), key(k_at(at, t)));
         if (keys_ % lanes != 0 || width_ % lanes != 0)
-            define_within(Vs, args({d, t}), d < width_ && t < keys_, value(args({min(d, width_ - 1), min(t, keys_ - 1)}, &AttentionBatch::keys)));
-        else define(Vs, args({d, t}), value(args({d, t}, &AttentionBatch::keys)));
+            define_within(Vs, args({d, t}), d < width_ && t < keys_, value(v_at(min(d, width_ - 1), min(t, keys_ - 1))));
+        else define(Vs, args({d, t}), value(v_at(d, t)));
         // V^T: its rows as weights and those of the identity through them; then columns of ones.
         identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
         define(turn.weights, args({k, w, c, tt}), Vs(args({c * lanes + k, tt * lanes + w})));
@@ -191,7 +200,7 @@ private:
         define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
         std::vector<Expr> at = args({d % lanes, skips_ ? i % rows_ : Expr(i), d / lanes});
         if (skips_) at.push_back(i / rows_);
-        define(out, args({d, i}), Y(at));
+        define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(at));
     }
     static Expr machine_rcp(Expr e) { return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern); }
 

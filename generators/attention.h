@@ -1,6 +1,7 @@
 // Scaled dot product attention: softmax(scale * Q K^T + mask) V in one kernel; the scores stay in the pads.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "generators/kernel_definition.h"
@@ -24,7 +25,13 @@ struct AttentionShape {
     double scale = 1;
     bool causal = false;             // query i sees keys 0..i
     bool mask = false;
+    // Tensors of "qkvo" whose heads lie inside their rows, [queries][heads][depth], as projections give and take them: the innermost
+    // `head_dims` of the batch.
+    std::string heads_inside;
+    size_t head_dims = 0;
 
+    // Dimensions of the batch inside the rows of one of "qkvo".
+    size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
     // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Each block is code of its own.
     bool skips_hidden(int64_t rows) const {
         constexpr int64_t most_blocks = 8;

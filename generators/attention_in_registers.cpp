@@ -35,6 +35,10 @@ public:
 
 private:
     std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
+    // Where an element of a row of the tensors is.
+    std::vector<Expr> q_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, nullptr, shape_.inside('q')); }
+    std::vector<Expr> k_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k')); }
+    std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
     // One row through the array, with 32 vectors as weights.
     struct Dot {
         Func weights, part;
@@ -43,9 +47,9 @@ private:
 
     void define_operands() {
         const Expr at = c * lanes + k, row = tt * lanes + w;
-        define_within(Qs, args({k, i, c}), at < depth_, q(args({min(at, depth_ - 1), i})));
-        define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_, key(args({min(at, depth_ - 1), min(row, keys_ - 1)}, &AttentionBatch::keys)));
-        define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_, value(args({min(at, width_ - 1), min(row, keys_ - 1)}, &AttentionBatch::keys)));
+        define_within(Qs, args({k, i, c}), at < depth_, q(q_at(min(at, depth_ - 1), i)));
+        define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_, key(k_at(min(at, depth_ - 1), min(row, keys_ - 1))));
+        define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_, value(v_at(min(at, width_ - 1), min(row, keys_ - 1))));
         define(Ks, args({k, w, tt, c}), Kp(args({k, w, tt, c})));
         define(Vs, args({k, w, tt, c}), Vp(args({k, w, tt, c})));
         if (shape_.mask) define_within(Ms, args({j, i, tt}), tt * lanes + j < keys_, mask(args({min(tt * lanes + j, keys_ - 1), i}, &AttentionBatch::mask)));
@@ -92,7 +96,7 @@ private:
         define(sum, args({i}), bf16(total(args({i}))));
         define(inverse, args({i}), bf16(machine_rcp(select(strict_float(sum(args({i})) < bf16(1.0f)), bf16(1.0f), sum(args({i}))))));
         define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
-        define(out, args({d, i}), Y(args({d % lanes, i, d / lanes})));
+        define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(args({d % lanes, i, d / lanes})));
     }
     // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
     Expr start() const { return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f); }

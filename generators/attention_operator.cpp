@@ -95,6 +95,7 @@ public:
     // its weight by as much as the score is large.
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
+        for (std::vector<double> *list : {&result.values, &result.peaks}) list->resize(static_cast<size_t>(shape_.problems() * shape_.queries * shape_.width));
         for (int64_t problem = 0; problem < shape_.problems(); problem++) {
             int64_t keys_at = 0, mask_at = 0, rest = problem, keys_stride = 1, mask_stride = 1;
             for (size_t d = shape_.batch.size(); d-- > 0;) {
@@ -103,10 +104,11 @@ public:
                 if (shape_.batch[d].keys) keys_at += index * std::exchange(keys_stride, keys_stride * shape_.batch[d].extent);
                 if (shape_.batch[d].mask) mask_at += index * std::exchange(mask_stride, mask_stride * shape_.batch[d].extent);
             }
-            const uint16_t *q = inputs[0].data() + problem * shape_.queries * shape_.depth, *k = inputs[1].data() + keys_at * shape_.keys * shape_.depth;
-            const uint16_t *v = inputs[2].data() + keys_at * shape_.keys * shape_.width;
+            const Rows q = rows_of('q', problem, shape_.queries, shape_.depth), k = rows_of('k', keys_at, shape_.keys, shape_.depth);
+            const Rows v = rows_of('v', keys_at, shape_.keys, shape_.width), o = rows_of('o', problem, shape_.queries, shape_.width);
             const uint16_t *mask = shape_.mask ? inputs[3].data() + mask_at * shape_.queries * shape_.keys : nullptr;
-            for (int64_t i = 0; i < shape_.queries; i++) append_row(q + i * shape_.depth, k, v, mask != nullptr ? mask + i * shape_.keys : nullptr, i, result);
+            for (int64_t i = 0; i < shape_.queries; i++)
+                reference_row(inputs, q.at(i), k, v, mask != nullptr ? mask + i * shape_.keys : nullptr, i, &result.values[static_cast<size_t>(o.at(i))], &result.peaks[static_cast<size_t>(o.at(i))]);
         }
         return {result};
     }
@@ -139,13 +141,29 @@ protected:
     }
 
 private:
-    void append_row(const uint16_t *q, const uint16_t *k, const uint16_t *v, const uint16_t *mask, int64_t i, Reference &result) const {
+    // Where the rows of one problem lie in a tensor, in elements.
+    struct Rows {
+        int64_t first = 0, stride = 0;
+        int64_t at(int64_t row) const { return first + row * stride; }
+    };
+    // `index`: of the problem among those that the tensor has.
+    Rows rows_of(char tensor, int64_t index, int64_t rows, int64_t length) const {
+        int64_t heads = 1;
+        for (size_t d = 0; d < shape_.inside(tensor); d++) {
+            const AttentionBatch &dim = shape_.batch[shape_.batch.size() - 1 - d];
+            if (dim.keys || tensor == 'q' || tensor == 'o') heads *= dim.extent;
+        }
+        return {(index / heads * rows * heads + index % heads) * length, heads * length};
+    }
+
+    void reference_row(const std::vector<TensorData> &inputs, int64_t q_at, const Rows &k_rows, const Rows &v_rows, const uint16_t *mask, int64_t i, double *values, double *peaks) const {
+        const uint16_t *q = inputs[0].data() + q_at, *k = inputs[1].data(), *v = inputs[2].data();
         std::vector<double> scores(static_cast<size_t>(shape_.keys));
         double largest = -INFINITY, reach = 0;
         for (int64_t j = 0; j < shape_.keys; j++) {
             double dot = 0, peak = 0;
             for (int64_t d = 0; d < shape_.depth; d++) {
-                dot += static_cast<double>(bf16_float(q[d])) * bf16_float(k[j * shape_.depth + d]);
+                dot += static_cast<double>(bf16_float(q[d])) * bf16_float(k[k_rows.at(j) + d]);
                 if (d % lanes == lanes - 1 || d + 1 == shape_.depth) peak = std::max(peak, std::abs(dot));
             }
             double score = dot * bf16_round(static_cast<float>(shape_.scale));
@@ -162,12 +180,12 @@ private:
         for (int64_t d = 0; d < shape_.width; d++) {
             double value = 0, magnitude = 0;
             for (int64_t j = 0; j < shape_.keys; j++) {
-                const double term = scores[static_cast<size_t>(j)] * bf16_float(v[j * shape_.width + d]);
+                const double term = scores[static_cast<size_t>(j)] * bf16_float(v[v_rows.at(j) + d]);
                 value += term;
                 magnitude += std::abs(term);
             }
-            result.values.push_back(sum == 0 ? 0 : value / sum);
-            result.peaks.push_back(sum == 0 ? 0 : magnitude / sum * (1 + reach));
+            values[d] = sum == 0 ? 0 : value / sum;
+            peaks[d] = sum == 0 ? 0 : magnitude / sum * (1 + reach);
         }
     }
 
@@ -179,11 +197,16 @@ void demand(bool condition, const std::string &message) {
 }
 
 std::unique_ptr<Workload> make(const WorkloadRequest &request) {
-    const Shape &q = request.shape("query"), &k = request.shape("key"), &v = request.shape("value");
+    Shape q = request.shape("query"), k = request.shape("key"), v = request.shape("value");
     demand(q.size() >= 2 && k.size() == q.size() && v.size() == q.size(),
            fmt::format("query, key and value must have as many dimensions, at least 2, not {}, {} and {}", q.size(), k.size(), v.size()));
     const size_t rank = q.size();
     AttentionShape shape;
+    shape.heads_inside = request.word("heads_inside");
+    demand(shape.heads_inside.find_first_not_of("qkvo") == std::string::npos, fmt::format("heads_inside names tensors of 'qkvo', not '{}'", shape.heads_inside));
+    demand(shape.heads_inside.empty() || rank >= 3, "there are no heads that could be inside the rows");
+    for (const auto &[tensor, sizes] : {std::pair('q', &q), std::pair('k', &k), std::pair('v', &v)})
+        if (shape.heads_inside.find(tensor) != std::string::npos) std::swap((*sizes)[rank - 2], (*sizes)[rank - 3]);
     shape.queries = q[rank - 2];
     shape.depth = q[rank - 1];
     shape.keys = k[rank - 2];
@@ -216,15 +239,22 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         }
     }
     std::vector<AttentionBatch> dims;
-    for (const AttentionBatch &dim : shape.batch) {
+    for (size_t d = 0; d < shape.batch.size(); d++) {
+        const AttentionBatch &dim = shape.batch[d];
         if (dim.extent == 1) continue;
-        if (!dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask)) dims.back().extent *= dim.extent;
-        else dims.push_back(dim);
+        // Heads are no part of the rest where rows may lie between the two.
+        const bool is_head = d + 1 >= leads.size(), begins_heads = is_head && shape.head_dims == 0 && !shape.heads_inside.empty();
+        if (!begins_heads && !dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask)) dims.back().extent *= dim.extent;
+        else {
+            dims.push_back(dim);
+            shape.head_dims += is_head;
+        }
     }
     shape.batch = std::move(dims);
     if (shape.queries * shape.width * shape.problems() == 0) {
         Shape result = q;
         result.back() = shape.width;
+        if (shape.heads_inside.find('o') != std::string::npos) std::swap(result[rank - 2], result[rank - 3]);
         return constant_workload(request, result);
     }
     for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()}) demand(size > 0, "a tensor is empty, so there is nothing to compute");
@@ -248,11 +278,12 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.card.reference = "float64; a row without visible keys gives 0";
     row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
     row.card.refuses = "keys and values of a head that do not fit the pads with the scores of a block; boolean masks: add 0 or minus infinity instead";
-    row.card.fuses = "nothing";
+    row.card.fuses = "transposes of the heads of its operands and its result: heads_inside";
     row.tensors = {{"query", {"query"}, "of heads x queries x depth"}, {"key", {"key"}, "of heads x keys x depth"}, {"value", {"value"}, "of heads x keys x width"},
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
     row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
-                      {"enable_gqa", "several query heads share the keys and values of one", false}};
+                      {"enable_gqa", "several query heads share the keys and values of one", false},
+                      {"heads_inside", "tensors of qkvo whose heads lie inside their rows, of queries x heads x depth", ""}};
     row.example = {{"shape", "12x128x64,12x128x64,12x128x64"}};
     row.ignored = {"dropout_p"};
     row.make = make;

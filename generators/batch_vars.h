@@ -1,6 +1,7 @@
 // The dimensions of independent problems in a pipeline: a variable for each, behind the Funcs' own.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,15 @@ public:
     const Halide::Var &var(size_t d) const { return vars_[d]; }
     const Dim &dim(size_t d) const { return dims_[dims_.size() - 1 - d]; }
 
+    // The arguments of a tensor: an element, the row, and the dimensions that it has, the innermost `inside` of them inside the row.
+    std::vector<Halide::Expr> tensor_args(Halide::Expr element, const Halide::Expr &row, bool Dim::*has, size_t inside) const {
+        std::vector<Halide::Expr> all = {std::move(element)};
+        for (size_t d = 0; d <= size(); d++) {
+            if (d == std::min(inside, size())) all.push_back(row);
+            if (d < size() && (has == nullptr || dim(d).*has)) all.push_back(var(d));
+        }
+        return all;
+    }
     // The arguments of a Func: its own, and the dimensions that it has.
     std::vector<Halide::Expr> args(std::vector<Halide::Expr> own, bool Dim::*has = nullptr) const {
         for (size_t d = 0; d < size(); d++)

@@ -10,6 +10,7 @@
 #include "generators/pointwise_operators.h"
 #include "generators/product_expression.h"
 #include "isa/error.h"
+#include "model/attention_fusion.h"
 
 namespace atalla {
 
@@ -140,7 +141,16 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
     const auto uses = graph.uses();
     std::vector<bool> taken(graph.nodes.size(), false);
     std::vector<Fusion> fusions;
-    // Products first: what is behind one is worth more there than in a chain of its own.
+    const auto note = [&](Fusion fusion) {
+        for (const int32_t member : fusion.nodes) taken[static_cast<size_t>(member)] = true;
+        fusions.push_back(std::move(fusion));
+    };
+    for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
+        if (placed[static_cast<size_t>(node)].place != PlacedNode::Device) continue;
+        std::optional<Fusion> fusion = attention_fusion(graph, placed, uses, node);
+        if (fusion && (!take || take(*fusion))) note(std::move(*fusion));
+    }
+    // Products before chains: what is behind one is worth more there than in a chain of its own.
     for (const bool products : {true, false}) {
         for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
             const PlacedNode &first = placed[static_cast<size_t>(node)];
@@ -158,8 +168,7 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
             }
             const auto chosen = std::find_if(candidates.rbegin(), candidates.rend(), [&](const Fusion &fusion) { return !take || take(fusion); });
             if (chosen == candidates.rend()) continue;
-            for (int32_t member : chosen->nodes) taken[static_cast<size_t>(member)] = true;
-            fusions.push_back(std::move(*chosen));
+            note(std::move(*chosen));
         }
     }
     return fusions;

@@ -1,4 +1,4 @@
-// Nodes that run as one kernel: a matrix product with the pointwise operators behind it, or a chain of those.
+// Nodes that run as one kernel: a matrix product with the pointwise operators behind it, a chain of those, attention with its transposes.
 #pragma once
 
 #include <functional>

@@ -66,12 +66,57 @@ TEST(Attention, HiddenRowsGiveZero) {
     EXPECT_LE(largest_error_ulps(run.outputs[0], workload->reference(inputs)[0]), workload->tolerance_ulps());
 }
 
+// [outer][a][b][inner] as [outer][b][a][inner].
+TensorData exchanged(const TensorData &data, int64_t outer, int64_t a, int64_t b, int64_t inner) {
+    TensorData result(data.size());
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < a; i++)
+            for (int64_t j = 0; j < b; j++)
+                std::copy_n(data.begin() + ((o * a + i) * b + j) * inner, inner, result.begin() + ((o * b + j) * a + i) * inner);
+    return result;
+}
+
+// The same bits wherever the heads lie.
+TEST(Attention, HeadsMayLieInsideTheRows) {
+    const int64_t batch = 2, heads = 4, key_heads = 2, queries = 9, keys = 40, depth = 33, width = 20;
+    const auto shape = [batch](int64_t h, int64_t rows, int64_t length, bool inside) { return inside ? fmt::format("{}x{}x{}x{}", batch, rows, h, length) : fmt::format("{}x{}x{}x{}", batch, h, rows, length); };
+    for (const char *machine_name : {"ax01", "fsim"}) {
+        const Machine machine = find_machine(machine_name);
+        const auto workload_of = [&](const std::string &inside) {
+            const auto has = [&](char tensor) { return inside.find(tensor) != std::string::npos; };
+            WorkloadArguments arguments = {{"enable-gqa", "true"}, {"shape", shape(heads, queries, depth, has('q')) + "," + shape(key_heads, keys, depth, has('k')) + "," + shape(key_heads, keys, width, has('v'))}};
+            if (!inside.empty()) arguments["heads-inside"] = inside;
+            return find_operator(name).workload(arguments);
+        };
+        const std::shared_ptr<const Workload> plain = workload_of("");
+        const std::vector<TensorData> inputs = random_inputs(plain->inputs(), DataSet::Normal, 8);
+        const auto result = [&](const std::shared_ptr<const Workload> &workload, const std::vector<TensorData> &given) {
+            const Point point = workload->naive_point(machine);
+            const KernelRun done = run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, given);
+            EXPECT_TRUE(done.result.ok) << done.result.error;
+            EXPECT_LE(largest_error_ulps(done.outputs.at(0), workload->reference(given)[0]), workload->tolerance_ulps());
+            return done.outputs.at(0);
+        };
+        const TensorData expected = result(plain, inputs), turned = exchanged(expected, batch, heads, queries, width);
+        for (const std::string inside : {"qv", "ko"}) {
+            SCOPED_TRACE(machine.name + " " + inside);
+            std::vector<TensorData> given = inputs;
+            if (inside.find('q') != std::string::npos) given[0] = exchanged(inputs[0], batch, heads, queries, depth);
+            if (inside.find('k') != std::string::npos) given[1] = exchanged(inputs[1], batch, key_heads, keys, depth);
+            if (inside.find('v') != std::string::npos) given[2] = exchanged(inputs[2], batch, key_heads, keys, width);
+            EXPECT_EQ(result(workload_of(inside), given), inside.find('o') != std::string::npos ? turned : expected);
+        }
+    }
+}
+
 TEST(Attention, RefusesWhatDoesNotFit) {
     const auto refusal = [](const std::string &shape, WorkloadArguments arguments = {}) -> std::string {
         arguments["shape"] = shape;
         return error_of([&] { find_operator(name).workload(arguments); });
     };
     EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
+    EXPECT_EQ(refusal("4x8,5x8,5x8", {{"heads-inside", "q"}}), "scaled_dot_product_attention: there are no heads that could be inside the rows");
+    EXPECT_EQ(refusal("2x4x8,2x5x8,2x5x8", {{"heads-inside", "qx"}}), "scaled_dot_product_attention: heads_inside names tensors of 'qkvo', not 'qx'");
     EXPECT_EQ(refusal("4x8,5x8,6x8"), "scaled_dot_product_attention: key 5x8 and value 6x8 have different lengths");
     EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8"), "scaled_dot_product_attention: query 3x4x8 and key 2x5x8 have different leading dimensions");
     EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8", {{"enable-gqa", "true"}}), "scaled_dot_product_attention: 3 query heads are not a multiple of 2 key heads");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph_import/interpret.h"
+#include "runtime/bf16.h"
 #include "simulator/numerics.h"
 #include "tests/model/graphs.h"
 
@@ -45,6 +46,39 @@ TEST_P(AttentionModel, BooleanMasksAreExact) {
             EXPECT_EQ(result[i], row == 1 ? 0 : only) << i;
         }
     }
+}
+
+// The heads of a projection's rows, as models take them apart and put them together.
+TEST_P(AttentionModel, TransposesAreTheTransfersOfTheKernel) {
+    constexpr int64_t heads = 2, tokens = 40, depth = 32;
+    Graph graph;
+    const std::vector<int64_t> rows = {1, tokens, heads, depth}, turned = {1, heads, tokens, depth};
+    const Sizes dims = {SymInt(0), SymInt(2), SymInt(1), SymInt(3)};
+    const auto exchange = [&](ValueId of, const std::vector<int64_t> &sizes) { return add_node(graph, "aten::permute", {{"self", of}, {"dims", dims}}, sizes); };
+    std::vector<ValueId> operands;
+    std::vector<HostTensor> inputs;
+    for (const char *name : {"q", "k", "v"}) {
+        operands.push_back(exchange(add_input(graph, name, rows, GraphInput::Kind::User), turned));
+        inputs.push_back(random_tensor(rows, static_cast<unsigned>(name[0]), 2));
+    }
+    const ValueId attended = add_node(graph, "aten::scaled_dot_product_attention",
+                                      {{"query", operands[0]}, {"key", operands[1]}, {"value", operands[2]}, {"attn_mask", std::monostate{}}, {"dropout_p", 0.0}, {"is_causal", false}, {"scale", std::monostate{}}, {"enable_gqa", false}}, turned);
+    GraphOutput output;
+    output.value = exchange(attended, rows);
+    output.name = "y";
+    graph.outputs.push_back(output);
+    const auto result = [&](bool fuse, size_t calls) {
+        CompileModelOptions options;
+        options.fuse = fuse;
+        options.kernels.measured = 1;
+        const CompiledModel compiled = compile_model(graph, find_machine(GetParam()), options);
+        EXPECT_EQ(compiled.tables.specializations[0]->code->calls.size(), calls);
+        Context context(Model::from_bytes(compiled.bytes, "attention.atl"));
+        for (size_t i = 0; i < inputs.size(); i++) context.set_input(i, inputs[i]);
+        context.run();
+        return bf16_elements(context.output(0));
+    };
+    EXPECT_EQ(result(true, 1), result(false, 5));
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, AttentionModel, testing::Values("ax01", "fsim"));
