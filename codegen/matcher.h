@@ -28,7 +28,7 @@ struct Value {
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
-    Reg bits;   // Mask: a scalar register with a bit a lane
+    Reg bits = {};   // Mask: a scalar register with a bit a lane
     // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it, unless the
     // register of a Splat is `exact`, which is what it holds.
     bool rounded = false;
