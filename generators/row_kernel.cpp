@@ -46,7 +46,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
         const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
-        std::vector<PadUse> uses(2, {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
+        std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors), {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
         if (unroll < vectors || point["stored"] != 0) uses.insert(uses.end(), static_cast<size_t>(cost.steps_in_pads * point["row_unroll"]), {vectors, round});
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
@@ -78,8 +78,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + miss * std::max(0.0, packets - most_packets);
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + blocks * block_cost, bytes = 2 * rows * static_cast<double>(shape.length);
-    const double first = 2 * bytes / blocks / bytes_per_cycle;
-    return start + first + std::max(compute, 2 * bytes / bytes_per_cycle);
+    const double moved = static_cast<double>(1 + cost.row_tensors) * bytes, first = moved / blocks / bytes_per_cycle;
+    return start + first + std::max(compute, moved / bytes_per_cycle);
 }
 
 std::string row_words(const RowShape &shape, const Point &point) {

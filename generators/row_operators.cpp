@@ -144,19 +144,21 @@ private:
 
 struct NormShape {
     bool centred = true, weight = false, bias = false;
+    int64_t addends = 0;   // tensors that are added to x before
     double epsilon = 1e-5;
 };
 
 RowCost norm_cost(const NormShape &norm) {
     RowCost cost;
-    cost.adds = norm.centred + norm.bias;
+    cost.adds = static_cast<double>(norm.centred + norm.bias + norm.addends);
     cost.muls = 2 + norm.weight;
     cost.passes = norm.centred ? 3 : 2;
     cost.sums = norm.centred ? 2 : 1;
     cost.latency = norm.centred ? 330 : 200;
-    cost.values = 2;
+    cost.values = 2 + (norm.addends > 0);
+    cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;
-    cost.steps_in_pads = norm.centred ? 2 : 1;
+    cost.steps_in_pads = (norm.centred ? 2 : 1) + (norm.addends > 0);
     return cost;
 }
 
@@ -166,7 +168,16 @@ public:
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         RowKernel k(shape_, machine, point, "Y");
-        const Func x = k.rows_of("X", 0.0f);
+        Func x = k.rows_of("X", 0.0f);
+        // In the order of the tensors.
+        const Func weight = norm_.weight ? k.row_of("weight") : Func(), bias = norm_.bias ? k.row_of("bias") : Func();
+        if (norm_.addends > 0) {
+            Expr sum = x(k.n, k.m);
+            for (int64_t a = 0; a < norm_.addends; a++) sum = strict_float(sum + k.rows_of(fmt::format("addend_{}", a), 0.0f)(k.n, k.m));
+            x = Func("x_sum");
+            x(k.n, k.m) = sum;
+            k.each(x);
+        }
         const auto share = static_cast<float>(1 / static_cast<double>(shape_.length));
         Func mean("mean"), centred("centred"), square("square"), scale("scale"), y("Y_rows");
         if (norm_.centred) {
@@ -185,14 +196,17 @@ public:
         scale(k.m) = machine_rcp(machine_sqrt(strict_float(strict_float(squares(k.m) * share) + static_cast<float>(norm_.epsilon))));
         k.single(scale);
         Expr result = strict_float(value() * bf16(scale(k.m)));
-        if (norm_.weight) result = strict_float(result * k.row_of("weight")(k.n));
-        if (norm_.bias) result = strict_float(result + k.row_of("bias")(k.n));
+        if (norm_.weight) result = strict_float(result * weight(k.n));
+        if (norm_.bias) result = strict_float(result + bias(k.n));
         y(k.n, k.m) = result;
         return named(k.finish(y));
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
-        const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(), bias = norm_.bias ? row_values(inputs.back()) : std::vector<double>();
-        return by_rows(inputs[0], [&](const std::vector<double> &row, double *values, double *peaks) {
+        const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(), bias = norm_.bias ? row_values(inputs[1 + norm_.weight]) : std::vector<double>();
+        TensorData x = inputs[0];
+        for (size_t a = inputs.size() - static_cast<size_t>(norm_.addends); a < inputs.size(); a++)
+            for (size_t i = 0; i < x.size(); i++) x[i] = bf16_truncate(bf16_round(bf16_float(x[i]) + bf16_float(inputs[a][i])));
+        return by_rows(x, [&](const std::vector<double> &row, double *values, double *peaks) {
             const auto count = static_cast<double>(row.size());
             double mean = 0, squares = 0, largest = 0;
             if (norm_.centred)
@@ -210,15 +224,16 @@ public:
         });
     }
     double tolerance_ulps() const override { return 4; }
-    double flops() const override { return (3 * norm_.centred + 3 + norm_.weight + norm_.bias) * static_cast<double>(shape_.rows * shape_.length); }
+    double flops() const override { return static_cast<double>(3 * norm_.centred + 3 + norm_.weight + norm_.bias + norm_.addends) * static_cast<double>(shape_.rows * shape_.length); }
 
 protected:
     KernelWork work(const Machine &) const override {
         const int64_t vectors = all_vectors();
         KernelWork work;
         work.bytes = tensor_bytes();
-        work.lanes = {(norm_.centred + norm_.bias) * vectors, (2 + norm_.weight) * vectors, 0, 0};
-        work.rows_loaded = work.rows_stored = vectors;
+        work.lanes = {(norm_.centred + norm_.bias + norm_.addends) * vectors, (2 + norm_.weight) * vectors, 0, 0};
+        work.rows_loaded = (1 + norm_.addends) * vectors;
+        work.rows_stored = vectors;
         if (!shape_.is_short()) sum_on_array(work, (1 + norm_.centred) * vectors);
         return work;
     }
@@ -286,9 +301,10 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
                 "float64, to 4 units of the largest of the row as it is scaled",
                 "any sizes, any number of last axes",
                 "",
-                "nothing yet"};
+                "additions before it: addends"};
     row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors, of the normalized axes", false}};
     if (centred) row.tensors.push_back({"bias", {"bias"}, "addends, of the normalized axes", false});
+    row.tensors.push_back({"addends", {"addends"}, "added to the tensor before, one after the other", false, true});
     row.attributes = {{"normalized_shape", "sizes of the axes; the last one if not given", std::vector<int64_t>{}},
                       {"eps", "added to the variance", centred ? 1e-5 : 1.1920928955078125e-7}};
     row.example = {{"shape", centred ? "1024x768,768,768" : "1024x768,768"}};
@@ -299,6 +315,10 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
         norm.weight = request.has("weight");
         norm.bias = request.has("bias");
         norm.epsilon = request.number("eps");
+        for (const Shape &addend : request.shapes("addends")) {
+            norm.addends++;
+            if (addend != request.shape("x")) throw Error(fmt::format("{}: an addend of {} is not of the shape of the tensor, {}", request.op, shape_text(addend), shape_text(request.shape("x"))));
+        }
         const RowShape rows = trailing(request);
         if (rows.rows * rows.length == 0) return constant_workload(request, request.shape("x"));
         return std::make_unique<Norm>(request, rows, norm);

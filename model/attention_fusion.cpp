@@ -25,7 +25,7 @@ bool exchanges_heads(const Node &node) {
 
 }  // namespace
 
-std::optional<Fusion> attention_fusion(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node) {
+std::vector<Fusion> attention_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node) {
     const Node &attention = graph.nodes[static_cast<size_t>(node)];
     if (attention.target != "aten::scaled_dot_product_attention" || attention.outputs.size() != 1) return {};
     const auto is_transpose = [&](int32_t at) { return placed[static_cast<size_t>(at)].place == PlacedNode::Device && exchanges_heads(graph.nodes[static_cast<size_t>(at)]); };
@@ -63,7 +63,7 @@ std::optional<Fusion> attention_fusion(const Graph &graph, const std::vector<Pla
     // One transpose may give several of the operands.
     std::sort(fusion.nodes.begin(), fusion.nodes.end());
     fusion.nodes.erase(std::unique(fusion.nodes.begin(), fusion.nodes.end()), fusion.nodes.end());
-    return fusion;
+    return {std::move(fusion)};
 }
 
 }  // namespace atalla

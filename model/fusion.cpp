@@ -11,6 +11,7 @@
 #include "generators/product_expression.h"
 #include "isa/error.h"
 #include "model/attention_fusion.h"
+#include "model/norm_fusion.h"
 
 namespace atalla {
 
@@ -141,14 +142,17 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
     const auto uses = graph.uses();
     std::vector<bool> taken(graph.nodes.size(), false);
     std::vector<Fusion> fusions;
-    const auto note = [&](Fusion fusion) {
-        for (const int32_t member : fusion.nodes) taken[static_cast<size_t>(member)] = true;
-        fusions.push_back(std::move(fusion));
+    // The longest of candidates that grow.
+    const auto choose = [&](std::vector<Fusion> candidates) {
+        const auto chosen = std::find_if(candidates.rbegin(), candidates.rend(), [&](const Fusion &fusion) { return !take || take(fusion); });
+        if (chosen == candidates.rend()) return;
+        for (const int32_t member : chosen->nodes) taken[static_cast<size_t>(member)] = true;
+        fusions.push_back(std::move(*chosen));
     };
     for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
         if (placed[static_cast<size_t>(node)].place != PlacedNode::Device) continue;
-        std::optional<Fusion> fusion = attention_fusion(graph, placed, uses, node);
-        if (fusion && (!take || take(*fusion))) note(std::move(*fusion));
+        choose(attention_fusions(graph, placed, uses, node));
+        choose(norm_fusions(graph, placed, uses, node));
     }
     // Products before chains: what is behind one is worth more there than in a chain of its own.
     for (const bool products : {true, false}) {
@@ -166,9 +170,7 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
                 std::optional<Fusion> fusion = chain.fusion();
                 if (fusion && (candidates.empty() || candidates.back().nodes.size() < fusion->nodes.size())) candidates.push_back(std::move(*fusion));
             }
-            const auto chosen = std::find_if(candidates.rbegin(), candidates.rend(), [&](const Fusion &fusion) { return !take || take(fusion); });
-            if (chosen == candidates.rend()) continue;
-            note(std::move(*chosen));
+            choose(std::move(candidates));
         }
     }
     return fusions;

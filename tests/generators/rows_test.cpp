@@ -80,6 +80,10 @@ TEST_F(Rows, Normalizations) {
         };
         check("layer_norm", {{"shape", affine(true)}}, static_cast<uint64_t>(i));
         check("rms_norm", {{"shape", affine(false)}, {"eps", "0.001"}}, static_cast<uint64_t>(i));
+        // With a residual, and with two.
+        const std::string one = fmt::format("{}x{}", rows, length);
+        check("layer_norm", {{"shape", fmt::format("{0},{1},{1},{0}", one, length)}}, static_cast<uint64_t>(i));
+        check("rms_norm", {{"shape", fmt::format("{0},-,{0},{0}", one)}}, static_cast<uint64_t>(i));
     }
 }
 
@@ -245,6 +249,7 @@ TEST(RowErrors, AreThoseOfPyTorch) {
     EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x0x4"}, {"output-size", "2"}}),
               "adaptive_avg_pool2d: expected input to have non-zero size for non-batch dimensions, but got 1x2x0x4");
     EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}), "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
+    EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,4,4,4"}}), "layer_norm: an addend of 4 is not of the shape of the tensor, 3x4");
     EXPECT_EQ(workload_error("batch_norm", {{"shape", "2x3x4,3,3,4"}}), "batch_norm: weight should contain 3 elements, not 4");
     EXPECT_EQ(workload_error("batch_norm", {{"shape", "4,4,4"}}), "batch_norm: expected at least 2 dimensions, of which the second is the channel, but got 4");
     EXPECT_THAT(workload_error("batch_norm", {{"shape", "2x3,3,3"}, {"training", "true"}}), testing::HasSubstr("in training mode it changes its statistics"));
