@@ -30,8 +30,8 @@ import zoo  # noqa: E402
 
 HEAD = """# Models
 
-Written by `tests/models/table.py`: each model with random weights, exported with `run_decompositions({{}})`, compiled with the database's
-winners (where there is none, with the fastest of four schedules that the draft likes best), and run on the simulator of `{machine}`.
+Written by `tests/models/table.py`: each model with random weights, exported with `run_decompositions({})`, compiled with the database's
+winners (where there is none, with the fastest of four schedules that the draft likes best), and run on the simulator of a machine.
 
 * *cosine*: the least over all outputs and seeds, against PyTorch in float32; *error* is the largest difference, relative to the largest
   output; both also for PyTorch's own bf16 run.
@@ -42,6 +42,11 @@ winners (where there is none, with the fastest of four schedules that the draft 
 * *DRAM*: what the transfers moved, in MB, and how often the bytes of inputs, outputs and weights, each once, go into it.
 * *apart*: cycles of the same model with a kernel for every operator, each run from its own start to its end, and how many fewer the
   fused program takes; *same bits*: whether the fused program gives, bit for bit, what its kernels give one by one.
+* A machine without timing, `fsim`, counts packets alone.
+"""
+
+TABLE = """
+## {machine}
 
 | model | seeds | cosine | PyTorch bf16 | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -139,6 +144,16 @@ def row(name, seeds, machine, kept):
             f"{first['device_calls']} | {first['packets']:,} | {cycles:,} | {share} | {first['dram'] / 1e6:.1f}, {first['dram_share']:.1f} | {fewer} | {'yes' if first['same'] else 'NO'} |")
 
 
+def read_tables(file):
+    """The rows of each machine's table, by model."""
+    sections = re.split(r"^## (\S+)$", file.read_text() if file.exists() else "", flags=re.M)[1:]
+    return {machine: {m[1]: m[0] for m in re.finditer(r"^\| (\w+) \| \d+ \|.*$", table, re.M)} for machine, table in zip(sections[::2], sections[1::2])}
+
+
+def table_text(machine, rows):
+    return TABLE.format(machine=machine) + "\n".join(rows[name] for name in zoo.MODELS if name in rows) + "\n"
+
+
 def timed_row(name, seeds, machine, kept, threads):
     torch.set_num_threads(threads)
     start = time.time()
@@ -154,9 +169,8 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "models.md")
     options = parser.parse_args()
     kept = Kept(ROOT / "build" / "models-table.json", program_digest())
-    rows = {}
-    if options.output.exists():
-        rows = {m[1]: m[0] for m in re.finditer(r"^\| (\w+) \| \d+ \|.*$", options.output.read_text(), re.M)}
+    tables = read_tables(options.output)
+    rows = tables.setdefault(options.machine, {})
     # The largest first, so that none is alone at the end.
     names = sorted(options.models or zoo.MODELS, key=zoo.LARGEST.index)
     threads = max(1, multiprocessing.cpu_count() // options.jobs)
@@ -166,8 +180,7 @@ def main():
         for done in concurrent.futures.as_completed(running):
             rows[running[done]], seconds = done.result()
             print(f"{rows[running[done]]}  {seconds:.0f} s", flush=True)
-            ordered = [rows[known] for known in zoo.MODELS if known in rows]
-            options.output.write_text(HEAD.format(machine=options.machine) + "\n".join(ordered) + "\n")
+            options.output.write_text(HEAD + "".join(map(table_text, tables, tables.values())))
 
 
 if __name__ == "__main__":

@@ -180,3 +180,14 @@ def test_import_needs_no_torch():
     code = "import sys, atalla; assert 'torch' not in sys.modules; print(atalla.version())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_vision_transformer_is_one_program_of_the_functional_machine():
+    """Upstream's program of such a model takes 98,600 packets or more."""
+    model = zoo.make("vit_micro")
+    compiled = atalla.compile(model.export(), machine="fsim")
+    assert cosine(compiled(*model.args), model.run()[0]) > 0.9995
+    assert all(operator["on"] == "accelerator" for operator in compiled.report()["operators"])
+    counters = compiled.counters()
+    assert (counters["device_calls"], counters["host_calls"]) == (1, 0)
+    assert counters["packets"] <= 40_000
