@@ -222,7 +222,7 @@ private:
 
         Body body;
         std::optional<ResultTransfer> result;
-        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], streams ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
+        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], split_runs(stores[0]->tiles));
         if (rotate || early) result->wait(body);
         if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
@@ -245,6 +245,7 @@ private:
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
         const bool direct = spreads && at_once && result;
         if (result) result->reset(direct, before);
+        loads_at_once_ = false;
         for (size_t i = 0; i < loads.size(); i++) {
             const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads, events);
             for (SpreadTransfer &t : transfers)
@@ -255,9 +256,10 @@ private:
         if (result && !direct) {
             if (!rotate && !early) result->wait(body);
             // The slot just written and its address leave while the hot loop runs.
+            if (!spreads) result->leave_in_groups(hot_loop);
             if (rotate) result->note(true, body);
             if (spreads) result->aim_before(body);
-            else result->issue_pending(hot_loop, body);
+            else if (!loads_at_once_ || !result->issue_late(hot_loop, body)) result->issue_pending(hot_loop, body);
         }
         if (spreads) spread(kernel_, transfers, first_tiles, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
@@ -328,14 +330,18 @@ private:
             const Channel &c = channels[i];
             if (innermost && c.run.count < hot_extent && adds_event({c, {}, 0, {}}, *hot, events)) {
                 code_.aim(c, true, next, Reg{}, at, body);
+            } else if (hot != nullptr && !innermost && i > 0 && goes_beside(c, at, next, loop, *hot, body)) {
+                continue;
             } else if (i > 0 || hot == nullptr) {
                 code_.aim(c, false, next, Reg{}, at, body);
                 code_.start_all(c, true, body);
+                loads_at_once_ = true;
             } else if (innermost) {
                 // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
                 const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;
                 code_.aim(c, true, next, Reg{}, at, body);
                 code_.issue_steps(c, at_once, body);
+                loads_at_once_ = loads_at_once_ || at_once > 0;
                 Body groups;
                 for (int64_t n = 0; n < per_iteration; n++) code_.issue_step(c, groups);
                 hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
@@ -401,6 +407,14 @@ private:
         body.push_back(std::move(rest));
     }
 
+    // Has a loop transfers of its own beside its hot loop, where others can join them?
+    bool moves_rings(const Loop &loop) {
+        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) {
+            const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
+            return ring != nullptr && ring->loop == loop.id;
+        });
+    }
+
     // Does a loop bring operands of its own ahead, so that the engines are busy all the time?
     bool streams(const Loop &loop) {
         return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) {
@@ -408,6 +422,38 @@ private:
             const Ring *ring = rings_.of(node.copy->allocation);
             return ring != nullptr && ring->loop == loop.id;
         });
+    }
+
+    // How many groups of the next iteration's are to be started: none in the last one of the outermost loop.
+    Reg groups_left(const Channel &c, const Loop &loop, Body &body) {
+        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
+        if (chain_.size() > 1) {
+            body.push_back(value_op(left, {c.run.count, {}}));
+            return left;
+        }
+        const Reg more = kernel_.scalar("more");
+        body.push_back(binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
+        body.push_back(binary(Opcode::sub_s, more, zero_scalar, more));
+        body.push_back(binary(Opcode::and_s, left, more, kernel_.constant(static_cast<int32_t>(c.run.count))));
+        return left;
+    }
+
+    // Some groups in every iteration of the hot loop, from inside its innermost one and beside its own transfers, if they fit there.
+    bool plan_beside(const Channel &c, Reg left, const Loop &hot) {
+        const Loop *innermost = longest_loop(hot.body);
+        if (innermost == nullptr || has_loop(innermost->body) || !moves_rings(hot)) return false;
+        const int64_t groups = (c.run.count + hot.extent - 1) / hot.extent;
+        constexpr int64_t share = 4;
+        return (groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost) &&
+               adds_event({c, {}, groups, left}, *innermost, planned_[hot.id]);
+    }
+    bool goes_beside(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, const Loop &hot, Body &body) {
+        Body aimed;
+        code_.aim(c, true, next, Reg{}, at, aimed);
+        const Reg left = groups_left(c, loop, aimed);
+        if (!plan_beside(c, left, hot)) return false;
+        for (Node &node : aimed) body.push_back(std::move(node));
+        return true;
     }
 
     // The hot loop has loops of its own: groups go between them while any are left.
@@ -421,25 +467,11 @@ private:
             hot.body.insert(hot.body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
             return;
         }
-        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
-        if (chain_.size() == 1) {
-            // Nothing follows the last iteration of the outermost loop.
-            const Reg more = kernel_.scalar("more");
-            body.push_back(binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
-            body.push_back(binary(Opcode::sub_s, more, zero_scalar, more));
-            body.push_back(binary(Opcode::and_s, left, more, kernel_.constant(static_cast<int32_t>(c.run.count))));
-        } else {
-            body.push_back(value_op(left, {c.run.count, {}}));
-        }
+        const Reg left = groups_left(c, loop, body);
+        if (streams(hot) && plan_beside(c, left, hot)) return;
         size_t at_node = hot.body.size();
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
-        if (const Loop *innermost = longest_loop(hot.body); innermost != nullptr && !has_loop(innermost->body) && streams(hot)) {
-            // Some in every iteration, beside its own transfers.
-            const int64_t groups = (c.run.count + hot.extent - 1) / hot.extent;
-            constexpr int64_t share = 4;
-            if ((groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost) && adds_event({c, {}, groups, left}, *innermost, planned_[hot.id])) return;
-        }
         Body one;
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
@@ -487,6 +519,7 @@ private:
     std::vector<std::unique_ptr<Copy>> kept_;
     std::map<int, std::vector<SpreadTransfer>> planned_;   // by loop: transfers of loops around it that start from its hot loop
     std::set<int> computed_;
+    bool loads_at_once_ = false;                  // the loop that is rewritten starts loads in front of its hot loop
     std::vector<Channel> passed_;                 // results on their way that nothing has waited for
 };
 

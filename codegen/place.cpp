@@ -6,6 +6,7 @@
 
 #include "codegen/passes.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
@@ -132,7 +133,10 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
         if (pitch_fits && (row_dim < 0 || dim.extent > box.dims[row_dim].extent)) row_dim = static_cast<int>(d);
     }
     const Box::Dim rows = row_dim < 0 ? Box::Dim{1, 1, 0} : box.dims[row_dim];
-    const int64_t residues = row_dim < 0 ? 1 : std::min(steps_to_next_row(rows), rows.extent), most = machine.sdma.max_rows;
+    const int64_t residues = row_dim < 0 ? 1 : std::min(steps_to_next_row(rows), rows.extent);
+    // Tiles of equal size where that is possible: their transfers follow one another at equal steps.
+    const int64_t tiles_of_rows = ceil_div(ceil_div(rows.extent, residues), machine.sdma.max_rows);
+    const int64_t most = rows.extent % (residues * tiles_of_rows) == 0 ? rows.extent / (residues * tiles_of_rows) : machine.sdma.max_rows;
     std::function<void(size_t, int64_t, int64_t, int64_t)> enumerate = [&](size_t d, int64_t chunk, int64_t row, int64_t mem) {
         if (static_cast<int>(d) == row_dim) return enumerate(d + 1, chunk, row, mem);
         if (d < box.dims.size()) {

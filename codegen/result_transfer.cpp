@@ -1,11 +1,21 @@
 #include "codegen/result_transfer.h"
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/loop_tree.h"
 #include "codegen/spread.h"
 
 namespace atalla::codegen {
+
+namespace {
+
+// Are there branches out of line that count on all iterations but one of a result?
+bool counts_sides(const Loop &hot) {
+    return std::any_of(hot.body.begin(), hot.body.end(), [](const Node &node) { return node.op && node.op->side && node.op->opcode == Opcode::bne_s; });
+}
+
+}  // namespace
 
 void append_ops(const Body &ops, Body &out) {
     for (const Node &node : ops) out.push_back(*node.op);
@@ -19,6 +29,16 @@ ResultTransfer::ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code,
     memory_ = kernel.scalar(name + "_out");
     leaving_ = kernel.scalar(name + "_leaving");
     slot_ = kernel.scalar(name + "_made");
+}
+
+void ResultTransfer::leave_in_groups(const Loop *hot) {
+    if (channels_.size() != 1 || hot == nullptr || has_loop(hot->body)) return;
+    const Channel &c = channels_.front();
+    Body event;
+    code_.issue_step(c, event);
+    // The last group starts in the first half of the loop, so that it has left when the next result is made.
+    const bool has_time = 2 * c.run.count <= sure_iterations(*hot), is_short = event.size() < most_side_operations;
+    if (has_time && is_short && !counts_sides(*hot)) groups_ = c.run.count;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -39,7 +59,7 @@ void ResultTransfer::remember(Body &out) const {
     base.constant = 0;
     out.push_back(value_op(memory_, base.scaled(2), {kernel_.tensors[copy_.tensor].base}));
     out.push_back(rings_.other_slot(copy_.allocation, current(), current()));
-    out.push_back(value_op(armed_, {1, {}}));
+    out.push_back(value_op(armed_, {groups_, {}}));
 }
 
 void ResultTransfer::note(bool armed, Body &out) const {
@@ -51,7 +71,7 @@ void ResultTransfer::note(bool armed, Body &out) const {
     } else {
         remember(out);
         out.push_back(value_op(leaving_, {0, {}}, {memory_}));
-        out.push_back(value_op(pending_, {1, {}}));
+        out.push_back(value_op(pending_, {groups_, {}}));
     }
 }
 
@@ -72,6 +92,15 @@ void ResultTransfer::aim_before(Body &out) const {
 
 void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     fence(out);
+    if (groups_ > 1) {
+        const Channel &c = channels_.front();
+        code_.aim(c, true, slot_, leaving_, {}, out);
+        Body event;
+        code_.issue_step(c, event);
+        event.push_back(value_op(pending_, {-1, {}}, {pending_}));
+        hot->body.push_back(side(pending_, event));
+        return;
+    }
     Body aims, issue;
     for (const Channel &c : channels_) {
         code_.aim(c, false, slot_, leaving_, {}, aims);
@@ -105,6 +134,23 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
         node.op->side->push_back(value_op(go, {0, {}}, {left}));
     }
     hot->body.push_back(side(pending_, issue));
+}
+
+bool ResultTransfer::issue_late(Loop *hot, Body &out) const {
+    constexpr int64_t busy_iterations = 2;
+    if (groups_ > 1 || hot == nullptr || has_loop(hot->body) || sure_iterations(*hot) < 2 || counts_sides(*hot)) return false;
+    Channel all{&copy_, {}, {}, {}, {}};
+    for (const Channel &c : channels_) {
+        if (c.run.count > 1) return false;
+        all.run.group.insert(all.run.group.end(), c.run.group.begin(), c.run.group.end());
+        all.pad.insert(all.pad.end(), c.pad.begin(), c.pad.end());
+        all.mem.insert(all.mem.end(), c.mem.begin(), c.mem.end());
+        all.control.insert(all.control.end(), c.control.begin(), c.control.end());
+    }
+    if (all.pad.size() > most_side_operations) return false;
+    aim_before(out);
+    start_late(kernel_, {all, pending_, 0, {}}, std::min(busy_iterations, sure_iterations(*hot) - 1), *hot, code_, out);
+    return true;
 }
 
 void ResultTransfer::start_last(bool armed, Body &out) const {

@@ -15,7 +15,11 @@ public:
     ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code, const Copy &copy, const std::vector<Run> &runs);
 
     const std::vector<Channel> &channels() const { return channels_; }
-    Reg pending() const { return pending_; }   // not 0: a result waits to leave
+    Reg pending() const { return pending_; }   // not 0: a result waits to leave; 1 if it leaves at once
+
+    // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, where that has time for them
+    // and nothing in it waits for the result. To be called first of what follows, if at all.
+    void leave_in_groups(const Loop *hot);
 
     // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
     void reset(bool direct, Body &before) const;
@@ -31,6 +35,8 @@ public:
     void aim_before(Body &out) const;
     // The result that waits leaves from inside the hot loop where that is one block and the transfers are few.
     void issue_pending(Loop *hot, Body &out) const;
+    // The same, after iterations in which the engines are busy with what has just started; false if it cannot wait.
+    bool issue_late(Loop *hot, Body &out) const;
     // The last result, once the nest is done; `armed` as above.
     void start_last(bool armed, Body &out) const;
 
@@ -43,9 +49,10 @@ private:
     TransferCode &code_;
     const Copy &copy_;
     std::vector<Channel> channels_;
-    Reg armed_;             // this iteration made a result
+    int64_t groups_ = 1;    // that start one by one
+    Reg armed_;             // this iteration made a result: so many groups; else 0
     Reg memory_;            // its address
-    Reg pending_;           // a result waits to leave,
+    Reg pending_;           // so many groups of a result wait to leave,
     Reg leaving_, slot_;    // from here and to there
 };
 

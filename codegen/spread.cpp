@@ -136,6 +136,10 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_
     start_at(kernel, transfers, times_of(transfers, first_tiles, hot), hot, code, body);
 }
 
+void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body) {
+    start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
+}
+
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
     return all_fit(transfers, even_times(transfers, hot), code);
 }

@@ -29,6 +29,9 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
 void start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body);
 
+// One group that starts in iteration `first`, which is sure to run.
+void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);
+
 // The iterations that a hot loop with branches out of line runs at least: others run in front of it or behind it.
 int64_t sure_iterations(const Loop &hot);
 

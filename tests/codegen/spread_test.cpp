@@ -171,6 +171,29 @@ TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     EXPECT_EQ(scalars.get(left), 0);
 }
 
+TEST(LateStart, IsOnceAndInTheIterationThatIsNamed) {
+    for (const bool armed : {true, false}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const Channel c = f.channel(code, 1);
+        const Reg pending = f.kernel.scalar("pending");
+        Loop hot;
+        hot.extent = 6;
+        Body body;
+        code.aim(c, true, {}, {}, {}, body);
+        start_late(f.kernel, {c, pending, 0, {}}, 2, hot, code, body);
+        Scalars scalars;
+        scalars.set(pending, armed);
+        for (const Node &node : body) scalars.run(*node.op);
+        for (int i = 0; i < 6; i++) {
+            EXPECT_EQ(scalars.started.size(), armed && i > 2 ? 4u : 0u) << "in front of iteration " << i;
+            scalars.iteration(hot.body);
+        }
+        EXPECT_EQ(scalars.started.size(), armed ? 4u : 0u);
+    }
+}
+
 TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
     const std::vector<codegen::Run> split = one_tile_a_pad({{{{0, 0, 0, 8, 32, 32}, {1, 0, 1, 8, 32, 32}, {0, 8, 2, 8, 32, 32}, {1, 8, 3, 8, 32, 32}, {0, 16, 4, 8, 32, 32}}, 5, 7, 9}});
     ASSERT_EQ(split.size(), 3u);
