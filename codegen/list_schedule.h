@@ -20,7 +20,7 @@ class StraightCode {
 public:
     // `shared_masks`: those that other blocks have too. `entry`: it is the first block of the kernel. `in_order`: operations go
     // in the order that they have, as far as they are ready, and with masks in turn.
-    StraightCode(const Kernel &kernel, std::vector<Op> ops, std::set<Reg> shared_masks, bool entry, bool in_order)
+    StraightCode(const Kernel &kernel, std::vector<Op> ops, std::set<Reg> shared_masks, bool entry, bool in_order = false)
         : kernel_(kernel), shared_masks_(std::move(shared_masks)), entry_(entry), in_order_(in_order), graph_(graph_of(std::move(ops), in_order)) {}
 
     // The operations on the longest way to the end go first. `packet_cycles`: how many cycles a packet stands for.
