@@ -16,7 +16,7 @@ namespace {
 // Puts sums in the order of the ring in the order of the columns, the first of which is anywhere in the ring.
 void leave_ring(const WeightBuffer &weights, float *sums) {
     alignas(64) float ring[lanes];
-    std::copy_n(sums, lanes, ring);
+    copy_lanes(sums, ring);
     const size_t tail = lanes - weights.first;
     std::copy_n(ring + weights.first, tail, sums);
     std::copy_n(ring, weights.first, sums + tail);
@@ -253,7 +253,7 @@ void place_reduction(float *vd, const float *vs1, int32_t imm, float result) {
     if ((imm & clear_others) != 0) {
         std::fill_n(vd, lanes, 0.0f);
     } else if (vd != vs1) {
-        std::copy_n(vs1, lanes, vd);
+        copy_lanes(vs1, vd);
     }
     vd[imm & 31] = result;
 }

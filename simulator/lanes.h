@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "simulator/machine_state.h"
 
@@ -22,6 +23,9 @@ constexpr std::array<uint32_t, lanes> lane_bit = [] {
 }();
 
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
+
+// As a copy of constant size, which compilers put in place. The two do not overlap.
+inline void copy_lanes(const float *from, float *to) { std::memcpy(to, from, lanes * sizeof(float)); }
 
 // to[lane] = from[lane] where bit `lane` of the mask is set.
 inline void merge_lanes(float *to, const float *from, uint32_t mask) {

@@ -108,7 +108,7 @@ void vreg_ld(S &s, const I &i) {
             to[lane] = bf16_float(cells[lane]);
         }
     } else {
-        std::copy_n(s.pad_floats(i.aux, row), lanes, to);
+        copy_lanes(s.pad_floats(i.aux, row), to);
     }
     if (columns < lanes) {
         std::fill(to + columns, to + lanes, 0.0f);

@@ -33,7 +33,7 @@ inline void set_lanes(S &s, const I &i, const float *results) {
         return;
     }
     if (const uint32_t mask = s.m[i.mask]; mask == all_lanes) {
-        std::copy_n(results, lanes, s.v[i.d]);
+        copy_lanes(results, s.v[i.d]);
     } else {
         merge_lanes(s.v[i.d], results, mask);
     }
@@ -146,13 +146,13 @@ void gemm_vv(S &s, const I &i) {
         round_lanes(s.v[i.a], row[0]);
         rows_times_weights(row, 1, s.weights, sums);
         for_all_lanes(sums[0], s.v[i.b], results, std::plus<float>());
-        std::copy_n(results, lanes, s.v[i.d]);
+        copy_lanes(results, s.v[i.d]);
     } else {
         WaitingRows &rows = s.rows;
         const int place = rows.count++;
-        std::copy_n(s.v[i.a], lanes, rows.row[place]);
+        copy_lanes(s.v[i.a], rows.row[place]);
         if (s.psum_in) {
-            std::copy_n(s.v[i.b], lanes, rows.addend[place]);
+            copy_lanes(s.v[i.b], rows.addend[place]);
         }
         rows.destination[static_cast<size_t>(place)] = i.d;
     }
@@ -170,7 +170,7 @@ inline void finish_rows(S &s) {
         if (s.psum_in) {
             rounded_lanes(sums[place], rows.addend[place], vd, std::plus<float>());
         } else {
-            std::copy_n(sums[place], lanes, vd);
+            copy_lanes(sums[place], vd);
         }
     }
     rows.count = 0;
