@@ -69,8 +69,15 @@ bool Engine::hold(Stall cause, Cycle until) {
 // Rule 5.
 bool Engine::registers_free(const TimedPacket &packet) {
     Cycle latest = 0;
-    for (int index = 0; index < packet.register_count; index++) {
-        latest = std::max(latest, scoreboard_.free_at(packet.registers[static_cast<size_t>(index)]));
+    const auto look_at = [&](size_t first, size_t end) {
+        for (size_t index = first; index < end; index++) {
+            latest = std::max(latest, scoreboard_.free_at(packet.registers[index]));
+        }
+    };
+    // As many for every packet, so that the host need not guess how many there are.
+    look_at(0, TimedPacket::few);
+    if (packet.register_count > TimedPacket::few) [[unlikely]] {
+        look_at(TimedPacket::few, packet.register_count);
     }
     return latest <= now_;
 }
@@ -312,14 +319,14 @@ int32_t Engine::packet_at(int64_t address) {
         return static_cast<int32_t>(next);
     }
     TimedPacket *from = packets_.packets.empty() ? nullptr : &packets_.packets[static_cast<size_t>(waiting_)];
-    if (from != nullptr && from->jump_target == address) {
+    if (from != nullptr && from->jump_index >= 0 &&
+        packets_.packets[static_cast<size_t>(from->jump_index)].values.address == address) {
         return from->jump_index;
     }
     const int32_t found = packets_.find(address);
     if (found < 0) [[unlikely]] {
         refuse_missing_packet(address);
     }
-    from->jump_target = address;
     from->jump_index = found;
     return found;
 }

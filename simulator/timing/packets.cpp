@@ -13,8 +13,8 @@ namespace {
 void set_unit(TimedOperation &operation, Source unit, Cycle latency, Cycle interval) {
     operation.kind = OperationKind::Unit;
     operation.unit = unit;
-    operation.latency = static_cast<int32_t>(latency);
-    operation.interval = static_cast<int32_t>(interval);
+    operation.latency = static_cast<uint16_t>(latency);
+    operation.interval = static_cast<uint16_t>(interval);
 }
 
 Cycle ex2_latency(const Machine &machine, Opcode op) {
@@ -137,6 +137,7 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     const auto sector = static_cast<uint32_t>(machine.icache.sector);
     packet.first_sector = placed.address / sector;
     packet.last_sector = (placed.address + static_cast<uint32_t>(machine.issue.packet_bytes) - 1) / sector;
+    packet.registers.fill(always_free);
     BankReads bank_reads(machine);
     for (int slot = 0; slot < packet.values.count; slot++) {
         const Instruction &instruction = packet.values.slot[static_cast<size_t>(slot)];
@@ -166,11 +167,16 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
             packet.used_units |= static_cast<uint16_t>(Units::bit(operation.unit));
         }
     }
-    packet.units = count(OperationKind::Unit);
     packet.rows = count(OperationKind::Row);
-    packet.accesses = count(OperationKind::VectorAccess);
-    packet.scalar_accesses = count(OperationKind::ScalarAccess);
     packet.transfers = count(OperationKind::Transfer);
+    const auto end_of = [&](OperationKind kind) {
+        return static_cast<uint8_t>(std::ranges::upper_bound(operations, kind, {}, &TimedOperation::kind) - operations.begin());
+    };
+    packet.units_end = end_of(OperationKind::Unit);
+    packet.rows_end = end_of(OperationKind::Row);
+    packet.accesses_end = end_of(OperationKind::VectorAccess);
+    packet.scalar_accesses_end = end_of(OperationKind::ScalarAccess);
+    packet.transfers_end = end_of(OperationKind::Transfer);
     packet.loads_weights = count(OperationKind::WeightLoad) > 0;
     return packet;
 }

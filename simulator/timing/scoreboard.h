@@ -11,7 +11,8 @@ namespace atalla::timing {
 // A register of any file as one number. The constants x0, v0 and m0 are never busy and share `no_register`.
 using RegisterId = uint16_t;
 constexpr RegisterId vector_base = 256, mask_base = 512, no_register = 528;
-constexpr size_t register_ids = no_register + 1;
+constexpr RegisterId always_free = no_register + 1;  // no packet writes it
+constexpr size_t register_ids = always_free + 1;
 
 inline RegisterId register_id(Register reg) {
     if (is_constant(reg)) {
