@@ -53,7 +53,7 @@ public:
             if (block <= round) break;
         }
         std::reverse(rows.begin(), rows.end());
-        for (int64_t unroll = round; unroll <= 32; unroll *= 2) row_unrolls.push_back(unroll);
+        for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= 32; unroll *= 2) row_unrolls.push_back(unroll);
         for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
         Space space;
         space.parameter("rows", "queries that one load of the keys and values serves", rows)

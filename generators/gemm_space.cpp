@@ -57,7 +57,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count;
     std::vector<int64_t> weight_unrolls, row_unrolls = {1};
     for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
-    for (int64_t unroll = round; unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
+    for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     // All k tiles, or a part that divides them, which only a machine with small pads needs.
     std::vector<int64_t> k_blocks;
     const int64_t k_tiles = ceil_div(shape.k, lanes);

@@ -33,6 +33,16 @@ TEST(Registry, NamesTheNearestOfAnUnknownOperator) {
     EXPECT_THAT(error_of([] { find_operator("wavelets"); }), testing::StartsWith("unknown operator 'wavelets'; ./atalla ops lists all "));
 }
 
+TEST(Registry, SpacesAreWellFormedForAnyNumberOfPads) {
+    for (const char *name : {"ax01", "ax01-psum", "fsim"})
+        for (int pads = 1; pads <= 4; pads++) {
+            Machine machine = find_machine(name);
+            machine.pad.count = pads;
+            for (const Operator *op : operators())
+                EXPECT_NO_THROW(check_space(op->workload(op->example())->space(machine))) << op->name() << " on " << name << " with " << pads << " pads";
+        }
+}
+
 TEST(GemmOperator, ReadsShapes) {
     EXPECT_EQ(gemm_op().workload({})->shape(), "512x512x512");
     EXPECT_EQ(gemm_op().workload({{"shape", "197x768x3072"}})->shape(), "197x768x3072");
