@@ -143,7 +143,8 @@ void sums_by_four(const float (*rows)[lanes], int count, const WeightBuffer &wei
 
 // plain_sums() where all products are exact: the addition that is fused with one rounds as the one after it would.
 template <int count>
-[[ATALLA_SIXTEEN_LANES]] inline void fused_sums(const float (*rows)[lanes], const WeightBuffer &weights, float (*results)[lanes]) {
+[[ATALLA_SIXTEEN_LANES]] inline void fused_sums(const float (*rows)[lanes], const WeightBuffer &weights,
+                                                float (*results)[lanes]) {
     __m512 sums[count][2] = {};
 #pragma GCC unroll 8
     for (int k = 0; k < lanes; k++) {

@@ -43,7 +43,7 @@ struct alignas(64) TimedPacket {
     uint8_t rows = 0, transfers = 0;  // how many operations of these kinds
     // Where the operations of a kind end and those of the next kind begin.
     uint8_t units_end = 0, rows_end = 0, accesses_end = 0, scalar_accesses_end = 0, transfers_end = 0;
-    uint8_t bank_wait = 0;                                                          // rule 6: 0 or k
+    uint8_t bank_wait = 0;    // rule 6: 0 or k
     uint16_t used_units = 0;  // of scalar and lane units, EX5 included, one bit each by Source
     bool loads_weights = false;
     Control control = Control::None;
