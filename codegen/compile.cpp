@@ -33,23 +33,25 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loops that turn and iterations that overlap take more registers and more code: where those are too few, fewer do. Where straight
-// code alone takes too many registers, it keeps its order.
+// Loops that turn, stages that idle and iterations that overlap take more registers and more code: where those are too few, fewer do.
+// Where straight code alone takes too many registers, it keeps its order.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     const Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
         const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
+        const bool idles = options.idle && result.idle;
         if (result.fits_cache || !(turns || (overlaps && options.overlap == OverlapIterations::Long))) {
             packed();
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                if (!turns && !overlaps && (!optimize || options.in_order)) throw;
+                if (!turns && !overlaps && !idles && (!optimize || options.in_order)) throw;
             }
         }
-        if (turns) options.turn = false;
+        if (idles) options.idle = false;
+        else if (turns) options.turn = false;
         else if (!overlaps) options.in_order = true;
         else options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;

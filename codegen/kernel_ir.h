@@ -71,6 +71,7 @@ struct Allocation {
     int64_t block = 1;
     std::vector<int> pads;
     int64_t base_row = -1;     // first row in each of its pads
+    int64_t guard_front = 0, guard_behind = 0;   // rows next to it in each of its pads that hold nothing and that no transfer touches
 
     // Which pad a row is in, and which row of the allocation's part of that pad it is.
     int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }

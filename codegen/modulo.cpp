@@ -38,15 +38,27 @@ public:
 
         const std::vector<int> stages = stages_allowed(graph, loop);
         const int allowed = stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end());
-        if (allowed > 1) {
-            // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included.
-            const int64_t now = result ? result->interval : 2 * most;
-            const int gain_below = static_cast<int>(now * loop.extent / (loop.extent + allowed - 1));
+        // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included: of a loop of a few iterations
+        // fewer stages may take less than the shortest interval.
+        constexpr int64_t few_iterations = 16;
+        int64_t least_cycles = (result ? result->interval : 2 * most) * loop.extent;
+        int best_interval = 0;
+        ScheduleGraph best = graph;
+        for (int most_here = loop.extent <= few_iterations ? std::min(2, allowed) : allowed; most_here <= allowed; most_here++) {
+            std::vector<int> here = stages;
+            for (int &stage : here) stage = std::min(stage, most_here);
+            if (most_here < 2) continue;
+            const int gain_below = static_cast<int>(least_cycles / (loop.extent + most_here - 1));
             ScheduleGraph overlapped = graph;
-            if (const int interval = least_interval(overlapped, stages, least, std::min(most, gain_below - 1), true); interval > 0) {
-                graph = std::move(overlapped);
-                return overlapping_schedule(graph, interval);
-            }
+            const int interval = least_interval(overlapped, here, least, std::min(most, gain_below - 1), true);
+            if (interval == 0) continue;
+            best_interval = interval;
+            best = std::move(overlapped);
+            least_cycles = interval * (loop.extent + most_here - 1);
+        }
+        if (best_interval > 0) {
+            graph = std::move(best);
+            return overlapping_schedule(graph, best_interval);
         }
         if (result) graph = std::move(one_stage);
         return result;
@@ -200,6 +212,7 @@ private:
         for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
         for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
         if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+        schedule.stage = std::move(stage);
         return schedule;
     }
 

@@ -31,6 +31,7 @@ struct ModuloSchedule {
     // Iterations under way at a time. Above 1 the loop runs `stages - 1` times less, and the first iterations begin before it
     // and the last ones end behind it with these operations, in an order that straight-line code may have.
     int stages = 1;
+    std::vector<int> stage;                // of each operation of the graph, where iterations overlap
     std::vector<Op> prologue, epilogue;
     // The loop is the visit of a nest: the epilogue runs with the code in front of the loop, one turn of the nest later.
     bool later = false;

@@ -6,6 +6,7 @@
 
 #include "codegen/code_cost.h"
 #include "codegen/delays.h"
+#include "codegen/idle_stages.h"
 #include "codegen/late_rows.h"
 #include "codegen/later.h"
 #include "codegen/list_schedule.h"
@@ -43,7 +44,7 @@ public:
             constexpr int64_t many_iterations = 24;
             return kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size()));
         });
-        return {!overlapped_.empty(), !turned_.empty(), turned_fit && overlapped_fit};
+        return {!overlapped_.empty(), !turned_.empty(), idle_, turned_fit && overlapped_fit};
     }
 
 private:
@@ -121,7 +122,12 @@ private:
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
-        if (schedule->stages > 1) {
+        if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) && idling_pays(b, graph, *schedule)) {
+            idle_ = true;
+            const std::vector<Op> back = set_back(graph, *schedule);
+            blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), back.begin(), back.end());
+            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent + schedule->stages - 2), blocks_[b].end.index);
+        } else if (schedule->stages > 1) {
             if (!schedule->later) overlapped_.emplace_back(b, schedule->stages);
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
             const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
@@ -137,6 +143,14 @@ private:
             blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         blocks_[b].packets = delays_.packets(graph);
+    }
+
+    // Idle stages take the time of whole iterations. Code in front of the loop and behind it is as many operations, which run beside others,
+    // but comes from memory first.
+    bool idling_pays(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
+        constexpr double hidden = 0.4;   // of the time of that code
+        const double runs = static_cast<double>(executions(kernel_, blocks_, b - 1));
+        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > hidden * runs * schedule.interval;
     }
 
     // A constant that the entry block makes, as it does those that were known when the blocks were made; in another bank than
@@ -381,6 +395,7 @@ private:
     const PackOptions &options_;
     std::vector<std::pair<size_t, int64_t>> overlapped_;   // loops that run iterations side by side, and how many
     std::vector<size_t> turned_;   // blocks that are turned loops
+    bool idle_ = false;            // stages of a loop run idle
     Delays delays_;
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
 };

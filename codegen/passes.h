@@ -41,6 +41,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks);
 enum class OverlapIterations { WithoutMasks, Short, Long };
 struct PackOptions {
     bool turn = true;
+    bool idle = true;          // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
     bool in_order = false;     // straight code keeps about the order that it has, which needs the fewest registers
 };
@@ -49,6 +50,7 @@ struct PackOptions {
 struct Packed {
     bool overlapped = false;   // an iteration overlaps the next
     bool turned = false;       // a loop was,
+    bool idle = false;         // stages of a loop run idle,
     bool fits_cache = true;    // nests around those that were turned are in the instruction cache all the time, and no other left it
                                // because a loop in it overlaps
 };

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/idle_stages.h"
+#include "codegen/modulo.h"
 #include "codegen/passes.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -183,11 +185,31 @@ void take_turns(std::vector<Tile> &tiles, const Machine &machine) {
     for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
 }
 
+// Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h). Loads come in
+// the first stages: they need none in front.
+void add_guard_rows(Kernel &kernel, int index) {
+    Allocation &allocation = kernel.allocations[static_cast<size_t>(index)];
+    allocation.guard_front = allocation.guard_behind = 0;
+    if (!kernel.machine->timed()) return;
+    for_each_node(kernel.body, [&](Node &node) {
+        if (!node.loop || !may_idle(*node.loop)) return;
+        for (const Node &inner : node.loop->body) {
+            if (!inner.op->access || inner.op->access->allocation != index) continue;
+            for (const auto &[atom, step] : inner.op->access->row.terms) {
+                if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
+                const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages - 1);
+                allocation.guard_behind = std::max(allocation.guard_behind, rows);
+                if (inner.op->opcode == Opcode::vreg_st) allocation.guard_front = std::max(allocation.guard_front, rows);
+            }
+        }
+    });
+}
+
 // Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
 class Stacks {
 public:
-    Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted)
-        : kernel_(kernel), wanted_(wanted), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
+    Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted, bool guards)
+        : kernel_(kernel), wanted_(wanted), guards_(guards), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
 
     // As many pads as every access allows; fewer where that many have no room left at the same height.
     bool add(size_t i) {
@@ -202,8 +224,10 @@ public:
             int best = 0;
             for (int first = 0; first + allocation.interleave <= pads_; first += allocation.interleave)
                 if (height(first, allocation.interleave) < height(best, allocation.interleave)) best = first;
-            allocation.base_row = height(best, allocation.interleave);
-            const int64_t end = allocation.base_row + allocation.rows_per_pad();
+            if (guards_) add_guard_rows(kernel_, static_cast<int>(i));
+            else allocation.guard_front = allocation.guard_behind = 0;
+            allocation.base_row = height(best, allocation.interleave) + allocation.guard_front;
+            const int64_t end = allocation.base_row + allocation.rows_per_pad() + allocation.guard_behind;
             if (end > kernel_.machine->pad_rows() && limit > 1) continue;
             if (end > kernel_.machine->pad_rows()) return false;
             for (int p = best; p < best + allocation.interleave; p++) {
@@ -240,16 +264,19 @@ private:
 
     Kernel &kernel_;
     const std::map<std::string, PadLayout> &wanted_;
+    bool guards_;                // leave guard rows
     int pads_;
     std::vector<int64_t> top_;   // by pad: the first free row
 };
 
 void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
-    Stacks in_program_order(kernel, wanted);
-    bool fits = true;
-    for (size_t i = 0; i < kernel.allocations.size() && fits; i++) fits = in_program_order.add(i);
-    if (fits) return;
-    Stacks stacks(kernel, wanted);
+    for (const bool guards : {true, false}) {
+        Stacks in_program_order(kernel, wanted, guards);
+        bool fits = true;
+        for (size_t i = 0; i < kernel.allocations.size() && fits; i++) fits = in_program_order.add(i);
+        if (fits) return;
+    }
+    Stacks stacks(kernel, wanted, false);
     for (size_t i : stacks.by_width()) {
         if (stacks.add(i)) continue;
         const Allocation &allocation = kernel.allocations[i];

@@ -1,0 +1,161 @@
+#include "codegen/idle_stages.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+namespace atalla::codegen {
+
+namespace {
+
+bool reads(const Op &op, Reg r) {
+    const std::vector<Reg> all = reads_of(op);
+    return std::find(all.begin(), all.end(), r) != all.end();
+}
+
+// What an operation adds to its register in every iteration, in a way that set_back() can undo.
+bool steps(const Kernel &kernel, const Op &op) {
+    if (op.src[0] != op.dst) return false;
+    return op.opcode == Opcode::addi_s || (op.opcode == Opcode::add_s && op.src[1] != op.dst && kernel.registers[op.src[1].id].constant);
+}
+
+// An operation whose result matters to nothing but the registers and rows that it names.
+bool harmless(const Op &op) {
+    if (op.side || op.fence || op.orders >= 0 || is_branch(op.opcode)) return false;
+    switch (op.opcode) {
+    case Opcode::lw_vi: case Opcode::scpad_ld: case Opcode::scpad_st: return false;
+    case Opcode::div_s: case Opcode::mod_s: return false;   // by what may be zero
+    default: return info(op.opcode).unit != Unit::Ex5;
+    }
+}
+
+// Those that an iteration reads before it writes them.
+std::set<Reg> registers_between_iterations(const ScheduleGraph &graph) {
+    std::set<Reg> made, carried, written;
+    for (const Op &op : graph.ops) {
+        for (Reg r : reads_of(op))
+            if (!made.count(r)) carried.insert(r);
+        if (op.dst.defined() && op.dst.id > all_lanes.id) made.insert(op.dst);
+    }
+    std::set_intersection(made.begin(), made.end(), carried.begin(), carried.end(), std::inserter(written, written.end()));
+    return written;
+}
+
+class Idle {
+public:
+    Idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule)
+        : kernel_(kernel), blocks_(blocks), b_(b), graph_(graph), schedule_(schedule) {
+        for (size_t l = 0; l < kernel.loops.size(); l++)
+            if (kernel.loops[l].index == blocks[b].end.index) loop_ = static_cast<int>(l);
+    }
+
+    bool possible() const {
+        if (loop_ < 0 || b_ == 0 || blocks_[b_ - 1].end.kind != Terminator::Next) return false;
+        for (size_t i = 0; i < graph_.ops.size(); i++) {
+            const Op &op = graph_.ops[i];
+            if (!harmless(op) || (op.access && !rows_are_free(op, schedule_.stage[i]))) return false;
+            if (info(op.opcode).unit == Unit::Vlsu && !op.access) return false;
+        }
+        return nothing_stays();
+    }
+
+private:
+    // No register but those that step lives from an iteration into the next, and none behind the loop.
+    bool nothing_stays() const {
+        const std::set<Reg> carried = registers_between_iterations(graph_);
+        std::map<Reg, int> writers;
+        for (const Op &op : graph_.ops)
+            if (op.dst.defined() && op.dst.id > all_lanes.id) writers[op.dst]++;
+        for (const Op &op : graph_.ops)
+            if (carried.count(op.dst) && (writers[op.dst] > 1 || !steps(kernel_, op))) return false;
+        for (const auto &[r, count] : writers)
+            for (size_t other = 0; other < blocks_.size(); other++)
+                if (other != b_ && needs(blocks_[other], r)) return false;
+        return true;
+    }
+
+    // Does a block read the register before it writes it?
+    static bool needs(const Block &block, Reg r) {
+        for (const Op &op : block.ops) {
+            if (reads(op, r)) return true;
+            if (op.dst == r) return false;
+        }
+        return block.end.index == r || block.end.limit == r;
+    }
+
+    // Rows of the pads that an access in this stage touches while it has no iteration, relative to its buffer.
+    bool rows_are_free(const Op &op, int stage) const {
+        const PadAccess &access = *op.access;
+        const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
+        const bool store = op.opcode == Opcode::vreg_st;
+        if (access.slot.defined() || (!store && loads_ahead(access.allocation))) return false;
+        int64_t step = 0, lowest = access.row.constant, highest = lowest;
+        for (const auto &[atom, rows] : access.row.terms) {
+            const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
+            if (!what.is_loop) return false;
+            if (what.loop == loop_) {
+                step = rows;
+                continue;
+            }
+            (rows < 0 ? lowest : highest) += rows * (kernel_.loops[static_cast<size_t>(what.loop)].extent - 1);
+        }
+        const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
+        if (!in_pad || *in_pad < 0 || (store && (lowest != highest || *in_pad == 0))) return false;
+        const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent, in_front = stage, behind = schedule_.stages - 1 - stage;
+        const int64_t first = allocation.row_in_pad(lowest), last = allocation.row_in_pad(highest) + (iterations - 1) * *in_pad;
+        if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= allocation.rows_per_pad() + allocation.guard_behind) return false;
+        // The nearest row in front and the nearest behind.
+        return !store || ((in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= allocation.rows_per_pad()));
+    }
+
+    // Do transfers bring other rows of the buffer while loops read it?
+    bool loads_ahead(int allocation) const {
+        const auto brings = [&](const Op &op) { return op.opcode == Opcode::scpad_ld && op.orders == allocation && op.ahead; };
+        return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block &block) {
+            return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) { return brings(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), brings)); });
+        });
+    }
+
+    const Kernel &kernel_;
+    const Blocks &blocks_;
+    size_t b_;
+    const ScheduleGraph &graph_;
+    const ModuloSchedule &schedule_;
+    int loop_ = -1;
+};
+
+}  // namespace
+
+bool may_idle(const Loop &loop) {
+    const bool loads = std::any_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld; });
+    return loop.extent > 1 && loads && std::all_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && harmless(*node.op); });
+}
+
+bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) {
+    return kernel.machine->timed() && schedule.stages > 1 && !schedule.later && schedule.deferred.empty() && Idle(kernel, blocks, b, graph, schedule).possible();
+}
+
+std::vector<Op> set_back(const ScheduleGraph &graph, const ModuloSchedule &schedule) {
+    constexpr int64_t smallest_immediate = -2048;
+    const std::set<Reg> pointers = registers_between_iterations(graph);
+    std::vector<Op> ops;
+    for (size_t i = 0; i < schedule.stage.size(); i++) {
+        Op op = graph.ops[i];
+        if (!pointers.count(op.dst) || schedule.stage[i] == 0) continue;
+        int times = schedule.stage[i];
+        const int64_t back = -static_cast<int64_t>(op.imm) * times;
+        if (op.opcode == Opcode::add_s) {
+            op.opcode = Opcode::sub_s;
+        } else if (back >= smallest_immediate && back <= -smallest_immediate - 1) {
+            op.imm = static_cast<int32_t>(back);
+            times = 1;
+        } else {
+            op.opcode = Opcode::subi_s;
+        }
+        ops.insert(ops.end(), static_cast<size_t>(times), op);
+    }
+    return ops;
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,156 @@
+// Pipelined loops whose stages run idle while the first iterations begin and the last ones end: when they may, and that their results are right.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "codegen/idle_stages.h"
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+// A row is loaded, goes through the array and is stored: two stages of a loop that a block in front leads to.
+struct IdleStages : Fixture, testing::Test {
+    static constexpr int64_t iterations = 8;
+    static constexpr int32_t bytes = 64;
+
+    IdleStages() {
+        index = kernel.scalar("i");
+        kernel.loops.push_back({"i", iterations, -1, index});
+        Atom i;
+        i.loop = 0;
+        i.is_loop = true;
+        kernel.atoms.push_back(i);
+        in = allocation("in", iterations);
+        out = allocation("out", iterations);
+        kernel.allocations[static_cast<size_t>(in)].guard_behind = 1;
+        kernel.allocations[static_cast<size_t>(out)].guard_front = 1;
+        const Reg row = vector("row"), dot = vector("dot");
+        from = kernel.scalar("from");
+        to = kernel.scalar("to");
+        ops = {moving(load(row, in, 0), from), op(Opcode::gemm_vv, dot, {row, zero_vector}), moving(store(dot, out, 0), to), step(from), step(to)};
+        stage = {0, 0, 1, 0, 1};
+        blocks.resize(3);
+        blocks[1].end = {Terminator::Loop, index, kernel.constant(iterations - 1), 1};
+        blocks[2].end.kind = Terminator::Halt;
+    }
+
+    Op moving(Op access, Reg pointer) const {
+        access.access->row.terms = {{0, 1}};
+        access.src[0] = pointer;
+        access.src[1] = zero_scalar;
+        return access;
+    }
+    static Op step(Reg pointer) {
+        Op next = op(Opcode::addi_s, pointer, {pointer});
+        next.imm = bytes;
+        return next;
+    }
+    void add(Op more, int in_stage) {
+        ops.push_back(std::move(more));
+        stage.push_back(in_stage);
+    }
+    ScheduleGraph graph() const { return {kernel, ops, 0}; }
+    ModuloSchedule schedule() const {
+        ModuloSchedule two_stages;
+        two_stages.interval = 50;
+        two_stages.stages = 2;
+        two_stages.stage = stage;
+        return two_stages;
+    }
+    bool possible() {
+        blocks[1].ops = ops;
+        return can_idle(kernel, blocks, 1, graph(), schedule());
+    }
+
+    Reg index, from, to;
+    int in = 0, out = 0;
+    std::vector<Op> ops;
+    std::vector<int> stage;
+    Blocks blocks;
+};
+
+TEST_F(IdleStages, PointersAreSetBackByTheirStages) {
+    ASSERT_TRUE(possible());
+    const std::vector<Op> back = set_back(graph(), schedule());
+    ASSERT_EQ(back.size(), 1u) << "only the second stage waits";
+    EXPECT_EQ(back[0].dst, to);
+    EXPECT_EQ(back[0].opcode, Opcode::addi_s);
+    EXPECT_EQ(back[0].imm, -bytes);
+}
+
+TEST_F(IdleStages, StepsThatAreNoImmediatesAreTakenBack) {
+    ops[4] = op(Opcode::add_s, to, {to, kernel.constant(4096)});
+    ASSERT_TRUE(possible());
+    const std::vector<Op> back = set_back(graph(), schedule());
+    ASSERT_EQ(back.size(), 1u);
+    EXPECT_EQ(back[0].opcode, Opcode::sub_s);
+}
+
+TEST_F(IdleStages, NeedGuardRows) {
+    kernel.allocations[static_cast<size_t>(out)].guard_front = 0;
+    EXPECT_FALSE(possible()) << "an idle store would be in front of its buffer";
+    kernel.allocations[static_cast<size_t>(out)].guard_front = 1;
+    kernel.allocations[static_cast<size_t>(in)].guard_behind = 0;
+    EXPECT_FALSE(possible()) << "an idle load would be behind its buffer";
+}
+
+TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
+    kernel.allocations[static_cast<size_t>(in)].guard_behind = 0;
+    kernel.allocations[static_cast<size_t>(in)].rows++;
+    EXPECT_TRUE(possible());
+    Op transfer;   // a part of it that is on its way
+    transfer.opcode = Opcode::scpad_ld;
+    transfer.orders = in;
+    transfer.ahead = true;
+    blocks[0].ops.push_back(transfer);
+    EXPECT_FALSE(possible());
+}
+
+TEST_F(IdleStages, StoresMayNotReachOtherRowsOfTheirBuffer) {
+    ops[2].access->row.constant = 1;
+    kernel.allocations[static_cast<size_t>(out)].rows++;
+    EXPECT_FALSE(possible()) << "the row in front holds something";
+}
+
+TEST_F(IdleStages, NothingElseLivesBetweenIterations) {
+    const Reg sum = vector("sum");
+    add(op(Opcode::add_vv, sum, {sum, ops[1].dst}), 1);
+    EXPECT_FALSE(possible());
+}
+
+TEST_F(IdleStages, NothingLivesBehindTheLoop) {
+    blocks[2].ops.push_back(op(Opcode::addi_s, kernel.scalar("last"), {to}));
+    EXPECT_FALSE(possible()) << "a pointer is read behind the loop";
+    blocks[2].ops.insert(blocks[2].ops.begin(), op(Opcode::addi_s, to, {zero_scalar}));
+    EXPECT_TRUE(possible()) << "it is written there before";
+}
+
+TEST_F(IdleStages, SlotsWeightsAndTransfersAreNoOnesToTouch) {
+    ops[0].access->slot = kernel.scalar("slot");
+    EXPECT_FALSE(possible());
+    ops[0].access->slot = {};
+    EXPECT_TRUE(possible());
+    add(op(Opcode::lw_vi, {}, {ops[0].dst}), 0);
+    EXPECT_FALSE(possible());
+}
+
+// Loops of one iteration and of several, of rows that start sums and that end them.
+TEST(IdleLoops, GiveTheSameBits) {
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        for (const int rows : {16, 32, 48, 80}) {
+            const std::shared_ptr<const Workload> workload = find_operator("gemm").workload({{"shape", fmt::format("{}x64x64", rows)}});
+            for (const int unroll : {4, 8, 16}) {
+                const Point point = Point::parse(fmt::format("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_block=2,k_ends_apart=1,m_outer=1,pads_split=1,row_pass=0,row_unroll={},rows={},"
+                                                             "slots=1,sums_in_registers=0,weight_unroll=8", unroll, rows));
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << name << " " << rows << " rows, " << unroll << " unrolled";
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace atalla::codegen
