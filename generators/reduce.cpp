@@ -24,6 +24,16 @@ int accumulators_of(int64_t terms) {
     return terms >= 2 * most ? most : 1;
 }
 
+// Of an extremum along lanes, whose steps are a compare and a copy that waits for it: as many as divide the vectors of a row.
+int extrema_of(int64_t vectors) {
+    int side = 4;
+    while (vectors % side != 0) side /= 2;
+    return side;
+}
+
+// Running values of a result side by side.
+int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
+
 class ReduceKernel {
 public:
     ReduceKernel(const ReduceShape &shape, const Machine &machine, const Point &point)
@@ -57,24 +67,34 @@ private:
         if (shape_.extremum()) {
             const RDom lane(0, lanes, "e");
             Func best("best"), value("value"), powers("powers");
-            best(l, i, j) = bf16(worst());
-            const Expr element = xs(all.x * lanes + l, i, all.y, j), found = better(element, best(l, i, j));
+            const int side = sides_of(shape_), steps = vectors / side;
+            const RDom turns(0, steps, 0, other_, "turns");
+            best(l, u, i, j) = bf16(worst());
+            const Expr element = xs((turns.x * side + u) * lanes + l, i, turns.y, j), found = better(element, best(l, u, i, j));
             // NaN stay where they are; with the row in the pads, a second look finds them for less.
-            best(l, i, j) = whole() ? found : select(strict_float(element != element), element, found);
+            best(l, u, i, j) = whole() ? found : select(strict_float(element != element), element, found);
+            std::vector<Expr> all_lanes;
+            for (int a = 0; a < side; a++) all_lanes.push_back(best(lane, a, i, j));
+            for (; all_lanes.size() > 1; all_lanes.resize(all_lanes.size() / 2))
+                for (size_t a = 0; a < all_lanes.size() / 2; a++) all_lanes[a] = better(all_lanes[2 * a], all_lanes[2 * a + 1]);
             value(i, j) = worst();
-            value(i, j) = shape_.kind == Reduction::Amax ? max(value(i, j), f32(best(lane, i, j))) : min(value(i, j), f32(best(lane, i, j)));
+            value(i, j) = shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
             // Not a number if and only if an element is none: exponentials are never of two signs.
             if (whole()) powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
-            else powers(n, i, r, j) = machine_exp(best(n, i, j));
-            const RDom looked(0, whole() ? vectors : 1, 0, whole() ? other_ : 1, "looked");
+            else powers(n, i, r, j) = machine_exp(best(n % lanes, n / lanes, i, j));
+            const RDom looked(0, whole() ? vectors : side, 0, whole() ? other_ : 1, "looked");
             Total nan = total("nan", powers, looked, depth);
             const Expr mark = bf16(nan.sum(i, j));
             result(l, i, j) = select(strict_float(mark == mark), bf16(value(i, j)), mark);
             schedule_result(result);
-            best.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).update().reorder(l, all.x, all.y).vectorize(l, lanes);
-            schedule_input(xs, best, over(best, all, vectors));
+            best.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(u, side).update().vectorize(l, lanes);
+            const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
+            const int chunk = whole() ? steps : chunk_;
+            best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
+            if (vector_unroll_ > 1) best.update().split(inside, step, unrolled, vector_unroll_).reorder(l, u, unrolled, step, chunks, turns.y);
+            schedule_input(xs, best, chunks);
             value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
-            schedule_total(nan, looked, result, whole() ? vectors : 1);
+            schedule_total(nan, looked, result, whole() ? vectors : side);
             powers.compute_at(nan.at).vectorize(n, lanes);
             in_registers({best, value, powers});
         } else if (shape_.kind == Reduction::Var) {
@@ -136,16 +156,16 @@ private:
     // The loops over the vectors of a row: chunks, vectors, straight-line code. The loop over chunks is returned.
     RVar over(Func f, const RDom &all, int vectors) {
         RVar chunks("chunks"), inside("inside"), vector("vector"), unrolled("r_unroll");
-        const int chunk = whole() ? vectors : std::min(chunk_, vectors);
+        const int side = sides_of(shape_), chunk = whole() ? vectors : std::min(chunk_ * side, vectors);
         f.update().split(all.x, chunks, inside, chunk);
-        if (vector_unroll_ > 1) f.update().split(inside, vector, unrolled, std::min(vector_unroll_, chunk));
+        if (vector_unroll_ * side > 1) f.update().split(inside, vector, unrolled, std::min(vector_unroll_ * side, chunk));
         return chunks;
     }
 
     RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
         t.sum.compute_at(result, row_);
         const RVar chunks = over(t.sum, all, vectors);
-        t.at = LoopLevel(t.sum, RVar(vector_unroll_ > 1 ? "r_unroll" : "inside"));
+        t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
         t.part.compute_at(t.at).vectorize(l, lanes).update().reorder(t.depth, l).atomic().vectorize(l, lanes).vectorize(t.depth, lanes);
         in_registers({t.part, t.block, t.sum});
@@ -156,7 +176,7 @@ private:
     void schedule_input(Func xs, Func user, const RVar &chunks) {
         const bool moves = kept_ > rows_;
         if (whole()) xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
-        else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_);
+        else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
         if (moves && whole() && machine_.timed()) xs.hoist_storage_root().ring_buffer(2);
         in_pads({xs});
@@ -320,8 +340,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     const int64_t vectors = shape.vectors();
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
-    const int64_t side = shape.along_lanes ? 1 : accumulators_of(shape.length), steps = (shape.length + side - 1) / side;
-    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.along_lanes ? vectors : steps;
+    const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
