@@ -1,0 +1,131 @@
+#include "generators/pointwise_blocks.h"
+
+#include <algorithm>
+#include <set>
+
+namespace atalla {
+
+namespace {
+
+// Elements of a row that one tile takes on a machine with large pads; longer rows are cut.
+constexpr int64_t longest_row = 2048;
+// Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
+constexpr int64_t most_buffer_rows = 2048;
+
+int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes * lanes : n / (4 * lanes) * 4 * lanes; }
+
+}  // namespace
+
+PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts) : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts) {
+    for (size_t i = 0; i < nest_.dims[0].present.size(); i++) {
+        small_operands_ += nest_.is_single(i);
+        column_ = column_ || (nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i));
+    }
+}
+
+Space PointwiseBlocks::space(const Machine &machine) const {
+    Space space;
+    std::set<int64_t> sizes;
+    const Tiling whole = tiling(machine, nest_.dims.size() == 1 ? nest_.dims[0].extent : largest());
+    for (int64_t rows = row_step(machine); rows <= most_buffer_rows / 2; rows *= 2) {
+        const int64_t size = size_of(machine, rows);
+        if (fits(machine, tiling(machine, size))) sizes.insert(size);
+    }
+    // Rows with a number each are straight-line code where they are not whole vectors of such numbers.
+    const bool short_code = !column_ || largest() % lanes == 0 || largest() <= 4 * lanes;
+    if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
+    if (sizes.empty()) sizes.insert(size_of(machine, 1));
+    space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
+        .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32})
+        .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1})
+        .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
+    space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+    space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
+        if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
+        return point["parts"] == 0 || (machine.timed() && !blocks.column_ && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point["block"]), point["pads"]) > 1);
+    });
+    space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
+        const Tiling t = blocks.tiling(machine, point["block"]);
+        const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
+        const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
+        const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
+        return (buffers + groups - 1) / groups * rows + blocks.small_operands_ <= machine.pad_rows();
+    });
+    return space;
+}
+
+// Blocks are so many rows, or multiples of it: a round of the pads, or a vector of numbers with one for each row.
+int64_t PointwiseBlocks::row_step(const Machine &machine) const { return !column_ ? 4 : machine.timed() ? lanes : 8; }
+
+// Elements of a row in one tile: all buffers must fit the pads with at least four rows (or one column of numbers) each.
+int64_t PointwiseBlocks::most_cols(const Machine &machine) const {
+    const int64_t slots = machine.timed() ? 2 : 1, rows = row_step(machine);
+    const int64_t vectors = machine.pad.count * machine.pad_rows() / (slots * rows * (operands_ + 2));
+    int64_t cols = longest_row;
+    while (cols > lanes && cols / lanes > vectors) cols /= 2;
+    return cols;
+}
+
+// The block parameter for about so many rows of 32.
+int64_t PointwiseBlocks::size_of(const Machine &machine, int64_t rows) const {
+    const int64_t n = nest_.dims[0].extent;
+    if (nest_.dims.size() == 1) return round_down(std::min(n, rows * lanes));
+    const int64_t high = std::max<int64_t>(1, rows * lanes / round_up(std::min(n, most_cols(machine)), lanes));
+    const int64_t step = row_step(machine);
+    if (largest() < step) return largest();
+    return std::min(largest() / step * step, std::max(step, high / step * step));
+}
+
+Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block) const {
+    const int64_t pads = machine.pad.count;
+    Tiling t;
+    t.width = nest_.dims[0].extent;
+    t.height = largest();
+    if (nest_.dims.size() == 1) {
+        t.cols = block;
+        t.rows = 1;
+    } else {
+        const int64_t most = most_cols(machine);
+        t.cols = t.width <= most ? t.width : std::max<int64_t>(lanes, most / 2);
+        t.rows = std::min(block, t.height);
+    }
+    t.guarded = t.cols % lanes != 0;
+    t.stored_cols = round_up(t.cols, lanes);
+    if (nest_.dims.size() > 1 && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
+    t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
+    return t;
+}
+
+bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
+    const int64_t page = page_elements(machine);
+    return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
+}
+
+LoopNest PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {
+    const int64_t page = page_elements(machine);
+    LoopNest nest;
+    for (int64_t extent : {block / 2, int64_t{2}, page / (block / 2), nest_.dims[0].extent / (2 * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
+    return nest;
+}
+
+Tiling PointwiseBlocks::pages_tiling(int64_t block) {
+    Tiling t;
+    t.width = t.cols = t.stored_cols = block / 2;
+    t.height = t.rows = 2;
+    return t;
+}
+
+// Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
+int64_t PointwiseBlocks::part_of(const Tiling &t, int64_t pads) const {
+    const int64_t all = nest_.dims.size() == 1 ? t.stored_cols / lanes : t.rows;
+    return all % pads == 0 ? all / pads : 0;
+}
+
+bool PointwiseBlocks::fits(const Machine &machine, const Tiling &t) const {
+    const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
+    const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
+    return rows * (operands_ + 1) + 4 * small_operands_ <= machine.pad.count * machine.pad_rows() &&
+           rows <= 4 * most_buffer_rows;
+}
+
+}  // namespace atalla

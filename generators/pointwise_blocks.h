@@ -1,0 +1,60 @@
+// How the result of a pointwise kernel is cut into blocks that fit the pads.
+#pragma once
+
+#include <cstdint>
+
+#include "generators/broadcast.h"
+#include "isa/machine.h"
+#include "isa/vectors.h"
+#include "schedules/space.h"
+
+namespace atalla {
+
+// Blocks of `cols` of the innermost dimension times `rows` of the next; the others are loops.
+struct Tiling {
+    int64_t width = 1, height = 1;   // of the whole result: innermost dimension, next dimension
+    int64_t cols = 1, rows = 1;
+    int64_t stored_cols = lanes;     // of a row in the pads
+    int64_t blocks = 1;              // of the two dimensions
+    bool guarded = false;            // rows end inside a vector
+};
+
+class PointwiseBlocks {
+public:
+    // Value of the parameter `parts` for blocks that are parts of two pages of the DRAM, which are in different bank groups.
+    static constexpr int64_t in_pages = 2;
+
+    PointwiseBlocks() = default;
+    // `operands`: tensors and what is computed of them once; `parts`: how many are the latter.
+    PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts);
+
+    // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
+    // goes round; `parts`, how a block lies in them.
+    Space space(const Machine &machine) const;
+    Tiling tiling(const Machine &machine, int64_t block) const;
+    // The result as pages, of which a block has a piece of two neighbours.
+    LoopNest pages_of(const Machine &machine, int64_t block) const;
+    static Tiling pages_tiling(int64_t block);
+    static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
+    // Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
+    int64_t part_of(const Tiling &t, int64_t pads) const;
+
+    int64_t operands() const { return operands_; }
+    // An input has one element for each row.
+    bool has_column() const { return column_; }
+
+private:
+    int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
+    int64_t row_step(const Machine &machine) const;
+    int64_t most_cols(const Machine &machine) const;
+    int64_t size_of(const Machine &machine, int64_t rows) const;
+    bool has_pages(const Machine &machine, int64_t block) const;
+    bool fits(const Machine &machine, const Tiling &t) const;
+
+    LoopNest nest_;
+    int64_t operands_ = 0, parts_ = 0;
+    int64_t small_operands_ = 0;   // that take rows of their own beside a block: what is computed once, single numbers
+    bool column_ = false;
+};
+
+}  // namespace atalla

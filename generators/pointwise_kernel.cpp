@@ -1,0 +1,220 @@
+#include "generators/pointwise_workload.h"
+
+#include <fmt/format.h>
+
+#include "generators/vocabulary.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+template <class Param> void set_page_strides(Param param, const Machine &machine, const Tiling &t) {
+    const int64_t page = PointwiseBlocks::page_elements(machine);
+    param.dim(1).set_stride(static_cast<int>(page));
+    param.dim(2).set_stride(static_cast<int>(t.cols));
+    param.dim(3).set_stride(static_cast<int>(2 * page));
+}
+
+}  // namespace
+
+KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
+    const bool paged = point["parts"] == PointwiseBlocks::in_pages;
+    const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : nest_;
+    const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point["block"]);
+    const size_t rank = nest.dims.size();
+    const bool many = t.blocks > 1 || rank > 2;
+    const auto size = [](int64_t n) { return static_cast<int>(n); };
+
+    std::vector<Var> vars;
+    for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
+    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), vu("v_unroll"), mu("m_unroll"), pu("p_unroll"), lane("lane");
+    Func out("result"), y("y");
+
+    // ---- algorithm
+    KernelDefinition kernel;
+    std::map<std::string, Expr> values;
+    std::vector<Func> staged;
+    std::vector<ImageParam> tensors;
+    const std::vector<std::string> used = rest_.inputs();
+    for (size_t i = 0; i < names_.size(); i++) {
+        std::vector<int64_t> extents = nest.extents_of(i);
+        if (extents.empty()) extents = {1};
+        ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
+        if (paged && !nest.is_single(i)) set_page_strides(tensor, machine, t);
+        tensors.push_back(tensor);
+        kernel.arguments.push_back(tensor);
+        kernel.inputs.push_back({names_[i], extents});
+        if (std::find(used.begin(), used.end(), names_[i]) == used.end()) {
+            staged.emplace_back();
+            continue;
+        }
+        Func rows(names_[i] + "_rows");
+        if (nest.is_single(i)) {
+            rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
+            values[names_[i]] = rows(0);
+        } else {
+            std::vector<Var> own;
+            std::vector<Expr> index;
+            for (size_t d = 0; d < rank; d++)
+                if (nest.is_present(i, d)) {
+                    own.push_back(vars[d]);
+                    index.emplace_back(vars[d]);
+                }
+            const std::vector<Expr> use = index;
+            // The innermost dimension's rows may end inside a vector.
+            const int64_t inner = extents[0];
+            if (nest.is_present(i, 0) && t.guarded) {
+                index[0] = min(index[0], size(inner) - 1);
+                rows(own) = select(own[0] < size(inner), tensor(index), undef<BFloat>());
+            } else {
+                rows(own) = tensor(index);
+            }
+            values[names_[i]] = rows(use);
+        }
+        staged.push_back(rows);
+    }
+    std::vector<std::pair<std::vector<Func>, const Part *>> computed;   // the inputs of a part, then the part
+    for (const Part &part : parts_) {
+        const Var v = vars[part.dim];
+        const int extent = size(nest_.dims[part.dim].extent);
+        std::map<std::string, Expr> own;
+        std::vector<Func> funcs;
+        for (const std::string &name : part.node.inputs()) {
+            Func rows(fmt::format("{}_{}_rows", name, computed.size()));
+            rows(v) = select(v < extent, tensors[input_of(name)](min(v, extent - 1)), undef<BFloat>());
+            own[name] = rows(v);
+            funcs.push_back(rows);
+        }
+        Func values_of_part(fmt::format("part_{}", computed.size()));
+        values_of_part(v) = Internal::common_subexpression_elimination(machine_expression(part.node, own), true);
+        values[part.name] = values_of_part(v);
+        funcs.push_back(values_of_part);
+        computed.emplace_back(std::move(funcs), &part);
+    }
+    // Parts that are used several times are named, or Halide would walk through each use.
+    y(vars) = Internal::common_subexpression_elimination(machine_expression(rest_, values), true);
+    out(vars) = y(vars);
+
+    // ---- schedule
+    for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest.dims[d].extent));
+    out.split(n, no, ni, size(t.cols), TailStrategy::ShiftInwards);
+    std::vector<VarOrRVar> order = {ni};
+    Var tile = no;
+    if (rank > 1) {
+        out.split(vars[1], mo, mi, size(t.rows), TailStrategy::ShiftInwards);
+        order.insert(order.end(), {mi, mo, no});
+        tile = mo;
+        for (size_t d = 2; d < rank; d++) order.emplace_back(vars[d]);
+        out.reorder(order);
+    }
+    y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
+    const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
+    const auto largest_divisor = [](int64_t of, int64_t most) {
+        while (of % most != 0) most--;
+        return most;
+    };
+    // Straight-line code goes round all pads, so that the pad of each access is known.
+    int64_t across = 1, down = 1;
+    if (blocks_.has_column()) {
+        down = t.rows % lanes == 0 ? lanes : t.rows;
+    } else {
+        across = largest_divisor(vectors, std::min(vectors, unroll));
+        if (rank > 1) down = largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across)));
+    }
+    const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
+    if (paged) {
+        const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
+        y.rename(vars[1], mu);
+        if (pads > 2) y.split(n, pu, n, size(share)).split(n, n, vu, size(together)).reorder(vu, pu, mu, n);
+        else y.split(n, n, vu, size(together)).reorder(vu, mu, n);
+        across = together * pads / 2;
+        down = 2;
+    } else if (share > 0) {
+        // Straight-line code takes as much from each share.
+        const Var each = rank == 1 ? n : vars[1];
+        const int64_t together = rank == 1 ? largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share))
+                                           : largest_divisor(share, std::clamp<int64_t>(unroll / (pads * across), 1, share));
+        y.split(each, pu, each, size(share));
+        if (rank > 1 && across > 1) y.split(n, n, vu, size(across));
+        if (together > 1) y.split(each, each, mu, size(together));
+        std::vector<VarOrRVar> inner;
+        if (rank > 1 && across > 1) inner.emplace_back(vu);
+        if (rank > 1) inner.emplace_back(n);
+        if (together > 1) inner.emplace_back(mu);
+        inner.emplace_back(pu);
+        inner.emplace_back(each);
+        y.reorder(inner);
+        across = rank == 1 ? pads * together : across;
+        down = rank == 1 ? 1 : pads * together;
+    } else {
+        if (across > 1) y.split(n, n, vu, size(across));
+        if (down > 1) {
+            y.split(vars[1], vars[1], mu, size(down));
+            y.reorder(n, mu, vars[1]);
+        }
+    }
+    // Two slots where transfers can run beside a loop that computes.
+    const bool ring = many && machine.timed() && vectors * t.rows > across * down;
+    if (ring) y.hoist_storage_root().ring_buffer(2);
+    in_pads({y});
+    for (const auto &[funcs, part] : computed) {
+        const Var v = vars[part->dim];
+        const bool by_tile = part->dim == 0 ? t.width > t.cols : t.rows < t.height;
+        const int64_t extent = round_up(part->dim == 0 ? t.stored_cols : t.rows, lanes);
+        for (Func f : funcs) {
+            if (by_tile) f.compute_at(out, part->dim == 0 ? no : tile).bound_extent(v, size(extent));
+            else f.compute_root().bound(v, 0, size(extent));
+            in_pads({f});
+        }
+        Func last = funcs.back();
+        last.vectorize(v, size(lanes));
+    }
+    for (size_t i = 0; i < names_.size(); i++) {
+        Func rows = staged[i];
+        if (!rows.defined()) continue;
+        if (nest.is_single(i)) {
+            rows.compute_root().bound(lane, 0, size(lanes));
+        } else {
+            // Where nothing it depends on changes further in, it stays.
+            size_t level = rank;   // the loop over this dimension
+            if (nest.is_present(i, 0) && t.width > t.cols) level = 0;
+            for (size_t d = rank; d-- > 2;)
+                if (nest.is_present(i, d)) level = std::min(level, d);
+            const bool follows_rows = rank > 1 && nest.is_present(i, 1);
+            const bool in_tile = rank == 1 || (follows_rows && t.rows < t.height);
+            // Loops from outside: dimensions rank-1 .. 2, blocks of columns, blocks of rows.
+            Var at = tile;
+            bool root = false;
+            if (!in_tile) {
+                if (nest.is_present(i, 0) && t.width > t.cols) at = no;
+                else if (level < rank && level >= 2) at = vars[level];
+                else root = true;
+            }
+            if (root) rows.compute_root();
+            else rows.compute_at(out, at);
+            if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
+            else rows.align_storage(rows.args().front(), size(lanes));
+            if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
+        }
+        in_pads({rows});
+    }
+    whole_loops(out);
+    const int64_t rows_of_part = share * (rank == 1 || paged ? 1 : vectors);
+    for (size_t i = 0; i < names_.size(); i++) {
+        const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1));
+        kernel.layouts[names_[i] + "_rows"] = {size(pads), whole ? rows_of_part : 0};
+    }
+    kernel.layouts["y"] = {size(pads), rows_of_part};
+    std::vector<int64_t> extents;
+    for (const LoopNest::Dim &dim : nest.dims) extents.push_back(dim.extent);
+    fix_shape(out.output_buffer(), extents);
+    if (paged) set_page_strides(out.output_buffer(), machine, t);
+    kernel.pipeline = Pipeline(out);
+    kernel.outputs = {{"result", extents}};
+    return kernel;
+}
+
+}  // namespace atalla
