@@ -18,13 +18,17 @@ CALLS = [
     ("ax01", "slice", "512x512", "--dim 1 --start 64 --end 320", None),
     ("ax01", "cat", "256x256,256x256", "", None),
     ("ax01", "softmax", "1024x128", "", None),
+    ("ax01", "softmax", "128x512", "", None),
     ("ax01", "softmax", "256x1024", "", None),
+    ("ax01", "softmax", "8x128x256", "--dim 1", None),
     ("ax01", "layer_norm", "512x768,768,768", "", None),
     ("ax01", "rms_norm", "1024x768,768", "", None),
+    ("ax01", "group_norm", "4x64x28x28,64,64", "--num-groups 8", None),
     ("ax01", "sum", "512x1024", "--dim 1", None),
     ("ax01", "sum", "512x1024", "--dim 0", None),
     ("ax01", "amax", "512x1024", "--dim 1", None),
     ("ax01", "max_pool2d", "1x112x112x64", "--kernel-size 3 --stride 2 --padding 1 --layout nhwc", None),
+    ("ax01", "max_pool2d", "1x64x56x56", "--kernel-size 3 --stride 2", None),
     ("ax01", "avg_pool2d", "1x64x56x56", "--kernel-size 2 --stride 2", None),
     ("fsim", "relu", "1024", "", 243),
     ("fsim", "softmax", "1x32", "", 21),
@@ -49,11 +53,14 @@ TAIL = """
   change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
 * **softmax, layer_norm and rms_norm** overlap rows. Where a row is short, four rows of 128 take about 130 cycles for 84 of their lanes, and
-  the ends of a block of 32 rows cost about 650. Long rows are weights of the array that one row of ones sums; their lanes then wait for what
-  straight-line code of a whole row leaves unfilled, and the square of a difference reads one register twice, a bank conflict.
-* 128 rows of 512 take softmax 33,592 cycles, where one block of 32 after the other took 29,894: rows of 16 vectors are summed as long rows are, and
-  need not be.
-* **amax** takes a hardware reduction of 20 cycles for each row, and looks for NaN in a second pass.
+  the ends of a block of 32 rows cost about 650. Whether long rows are weights of the array that one row of ones sums, and whether their
+  steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
+  12 vectors and more from overlapping where their steps are in registers, and the square of a difference reads one register twice, a bank conflict.
+* 128 rows of 512 take softmax 30,513 cycles, where 29,894 were enough with a sum that was not rounded before its reciprocal.
+* **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
+* **group_norm** waits for one group's sums and for the transfers of one group at a time.
+* **sum** of rows adds 32 blocks of a row on the scalar unit, three cycles each. **amax** has four running maxima and looks for NaN in a second pass;
+  packets are what it is short of.
 * **Pooling** takes four lane operations an element of a window, since a maximum must let NaN through, where the bound counts each element once;
   images that are padded come and go without overlap, and planes are turned by the array before and after.
 """
