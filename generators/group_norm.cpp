@@ -46,7 +46,7 @@ public:
             return values;
         };
         Space space;
-        space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16)).parameter("vector_unroll", "vectors of a channel in straight-line code", divisors(shape_.vectors(), 16));
+        space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16)).parameter("vector_unroll", "vectors of a channel in straight-line code", divisors(shape_.vectors(), lanes));
         constexpr int64_t most_unrolled = 32;
         space.constraint("code", {"channel_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
                          [](const Point &point) { return point["channel_unroll"] * point["vector_unroll"] <= most_unrolled; });
@@ -55,7 +55,7 @@ public:
         space.constraint("pads", {"channel_unroll", "vector_unroll"}, "A group as it comes and goes, what it is on the way, and a row for each channel fit the pads.", [=, this](const Point &point) {
             const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
             const bool round = point["channel_unroll"] * point["vector_unroll"] % machine.pad.count == 0;
-            std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}, {shape_.rows(), round}, {shape_.rows(), round}};
+            std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}, {shape_.rows(), round}};
             for (const bool given : {shape_.weight, shape_.bias})
                 if (given) uses.insert(uses.end(), {{spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
             return fit_pads(machine, uses);
@@ -208,11 +208,9 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     }
     if (narrow) xs.vectorize(n, lanes);
     over_group(result);
-    for (Func f : {centred, square}) {
-        f.compute_at(out, g).bound_extent(n, vectors * lanes).bound_extent(c, channels);
-        over_group(f);
-        in_pads({f});
-    }
+    centred.compute_at(out, g).bound_extent(n, vectors * lanes).bound_extent(c, channels);
+    over_group(centred);
+    in_pads({centred});
     for (Func f : {mean, scale}) {
         f.compute_at(out, g);
         in_registers({f});
@@ -231,8 +229,10 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
         }
         t->block.compute_at(at).bound_extent(l, lanes).vectorize(l, lanes);
         t->part.compute_at(at).vectorize(l, lanes).update().reorder(t->depth, l).atomic().vectorize(l, lanes).vectorize(t->depth, lanes);
+        if (t == &squares) square.compute_at(at).vectorize(n, lanes);
         in_registers({t->part, t->block, t->sum});
     }
+    in_registers({square});
     ones.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
     in_registers({ones});
     whole_loops(out);
@@ -278,7 +278,7 @@ std::vector<OperatorDeclaration> group_norm_operators() {
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the group as it is scaled",
                 "any sizes with the channel as second dimension; weight and bias may be left out",
-                "groups that do not fit the pads four times",
+                "groups that do not fit the pads three times, or five times where there are several",
                 "nothing yet"};
     row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors of the channels", false}, {"bias", {"bias"}, "addends of the channels", false}};
     row.attributes = {{"num_groups", "groups that the channels are divided into", 1}, {"eps", "added to the variance", 1e-5}};

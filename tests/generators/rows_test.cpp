@@ -171,8 +171,12 @@ TEST_F(Rows, SpecialValues) {
     for (const std::vector<double> &row : {std::vector<double>{1, nan, 2}, {1, infinity, 2}, {-infinity, -infinity, -infinity}})
         EXPECT_TRUE(std::ranges::all_of(results("softmax", {{"shape", "3"}}, row), is_nan));
     EXPECT_EQ(results("softmax", {{"shape", "3"}}, {5, -infinity, 5}), (std::vector<double>{0.5, 0, 0.5}));
+    const std::vector<double> columns = results("softmax", {{"shape", "2x4"}, {"dim", "0"}}, {5, nan, infinity, -infinity, 5, 2, 1, -infinity});
+    for (size_t at = 0; at < columns.size(); at++) EXPECT_TRUE(at % 4 == 0 ? columns[at] == 0.5 : is_nan(columns[at])) << at;
+    EXPECT_EQ(results("log_softmax", {{"shape", "2x2"}, {"dim", "0"}}, {5, -infinity, -infinity, 1}), (std::vector<double>{0, -infinity, -infinity, 0}));
     EXPECT_TRUE(std::ranges::all_of(results("layer_norm", {{"shape", "3"}}, {1, infinity, 2}), is_nan));
     EXPECT_EQ(results("layer_norm", {{"shape", "2x2"}}, {3, 3, -1, 1}), (std::vector<double>{0, 0, -1, 1}));
+    EXPECT_EQ(results("group_norm", {{"shape", "1x4"}, {"num-groups", "2"}}, {3, 3, -1, 1}), (std::vector<double>{0, 0, -1, 1}));
     // Both ways of reducing: along lanes and across them.
     for (const char *dim : {"0", "1"}) {
         EXPECT_TRUE(is_nan(results("amax", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, 6, 7, 8, 9})[1]));
@@ -202,6 +206,8 @@ TEST_F(Rows, WithoutElements) {
         {"relu", {{"shape", "3x0"}}, {0, 3}},
         {"softmax", {{"shape", "0x5"}}, {5, 0}},
         {"log_softmax", {{"shape", "2x0"}}, {0, 2}},
+        {"softmax", {{"shape", "0x5"}, {"dim", "0"}}, {5, 0}},
+        {"group_norm", {{"shape", "2x4x0,4"}, {"num-groups", "2"}}, {0, 4, 2}},
         {"layer_norm", {{"shape", "0x8,8,8"}}, {8, 0}},
         {"batch_norm", {{"shape", "0x3x4,3,3"}}, {4, 3, 0}},
         {"sum", {{"shape", "0x5"}, {"dim", "1"}}, {0}},
@@ -250,6 +256,12 @@ TEST(RowErrors, AreThoseOfPyTorch) {
               "adaptive_avg_pool2d: expected input to have non-zero size for non-batch dimensions, but got 1x2x0x4");
     EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}), "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
     EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,4,4,4"}}), "layer_norm: an addend of 4 is not of the shape of the tensor, 3x4");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4"}, {"num-groups", "4"}}),
+              "group_norm: expected the number of channels to be divisible by num_groups, but got an input of 2x6x4 and num_groups=4");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4"}, {"num-groups", "0"}}), "group_norm: expected num_groups to be at least 1, but got 0");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4,5"}, {"num-groups", "2"}}),
+              "group_norm: expected weight to be a vector with an element for each of the 6 channels, but got 5");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "6"}}), "group_norm: expected at least 2 dimensions, of which the second is the channel, but got 6");
     EXPECT_EQ(workload_error("batch_norm", {{"shape", "2x3x4,3,3,4"}}), "batch_norm: weight should contain 3 elements, not 4");
     EXPECT_EQ(workload_error("batch_norm", {{"shape", "4,4,4"}}), "batch_norm: expected at least 2 dimensions, of which the second is the channel, but got 4");
     EXPECT_THAT(workload_error("batch_norm", {{"shape", "2x3,3,3"}, {"training", "true"}}), testing::HasSubstr("in training mode it changes its statistics"));
