@@ -53,6 +53,26 @@ TEST_F(StraightCodeTest, KeepsDependencesAndSlotsAtEveryDensity) {
     }
 }
 
+// What has the longest way to the end starts first, and its values wait; in order, it starts in its turn.
+TEST_F(StraightCodeTest, KeepsItsOrderWhereItMust) {
+    constexpr size_t far = 100;
+    std::vector<Op> ops = chains(100);
+    Reg last = vector("first");
+    ops.push_back(load(last, allocation("longest", 1), 0));
+    for (size_t i = 0; i < far; i++) {
+        const Reg next = vector("next");
+        ops.push_back(op(Opcode::add_vv, next, {last, last}));
+        last = next;
+    }
+    for (const bool in_order : {false, true}) {
+        const auto [graph, table] = StraightCode(kernel, ops, {}, false, in_order).schedule(1);
+        expect_in_order(graph, 1);
+        size_t overtakes = 0;
+        for (size_t i = 0; i + far < graph.ops.size(); i++) overtakes += graph.cycle[i + far] < graph.cycle[i];
+        EXPECT_EQ(overtakes == 0, in_order) << overtakes;
+    }
+}
+
 TEST_F(StraightCodeTest, DenserCodeHasFewerPacketsWhereChainsAreLong) {
     // One chain: a packet an operation and nothing to fill the waits with; with dear packets loads join them.
     StraightCode code(kernel, chains(4), {}, false);
