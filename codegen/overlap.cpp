@@ -100,7 +100,7 @@ private:
                 Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
                 rewrite_loop(*node.loop, b, a);
                 if (loop < 0)
-                    for (Node &n : fuse_starts(std::move(outer_before))) out.push_back(std::move(n));
+                    for (Node &n : begin_at_once(fuse_starts(std::move(outer_before)))) out.push_back(std::move(n));
                 out.push_back(std::move(node));
                 if (loop < 0) {
                     for (Node &n : outer_after) out.push_back(std::move(n));
@@ -163,6 +163,24 @@ private:
         }
         for (Node &node : loops) straight.push_back(std::move(node));
         return straight;
+    }
+
+    // The first groups of the first loop of transfers start in front of it: the constants of the kernel are made in their shadow, and
+    // the pads' transfers, which then start one after the other, do not all end together while the DRAM idles.
+    Body begin_at_once(Body body) {
+        const auto first = std::find_if(body.begin(), body.end(), [](const Node &node) { return node.loop != nullptr; });
+        if (first == body.end() || first->loop->fill || first->loop->extent < 2) return body;
+        std::set<int> pads;
+        for (const Node &node : first->loop->body)
+            if (!node.op || (node.op->pad >= 0 && !pads.insert(node.op->pad).second)) return body;   // transfers that would wait for each other
+        constexpr int64_t most_groups = 4;
+        const int64_t groups = std::min(most_groups, first->loop->extent - 1);
+        Body begun(std::make_move_iterator(body.begin()), std::make_move_iterator(first));
+        for (int64_t g = 0; g < groups; g++) append_ops(first->loop->body, begun);
+        first->loop->extent -= groups;
+        kernel_.loops[static_cast<size_t>(first->loop->id)].extent = first->loop->extent;
+        begun.insert(begun.end(), std::make_move_iterator(first), std::make_move_iterator(body.end()));
+        return begun;
     }
 
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
@@ -312,7 +330,7 @@ private:
         before.push_back(value_op(next, {rings_.first_byte(copy.allocation), {}}));
         before.push_back(value_op(current, {rings_.first_byte(copy.allocation) + rings_.slot_bytes(copy.allocation), {}}));
         for (const Channel &c : channels) {
-            code_.aim(c, false, next, Reg{}, at, before);
+            code_.aim(c, c.run.count > 1, next, Reg{}, at, before);
             code_.start_all(c, false, before);
         }
         // In the body: wait, change slots, aim at the next iteration.
@@ -333,7 +351,7 @@ private:
             } else if (hot != nullptr && !innermost && i > 0 && goes_beside(c, at, next, loop, *hot, body)) {
                 continue;
             } else if (i > 0 || hot == nullptr) {
-                code_.aim(c, false, next, Reg{}, at, body);
+                code_.aim(c, c.run.count > 1, next, Reg{}, at, body);
                 code_.start_all(c, true, body);
                 loads_at_once_ = true;
             } else if (innermost) {
@@ -378,7 +396,7 @@ private:
         const std::map<int, Reg> at = {{loop.id, index}};
         before.push_back(value_op(index, {0, {}}));
         before.push_back(value_op(more, {loop.extent - 1, {}}));
-        code_.aim(c, false, Reg{}, Reg{}, at, before);
+        code_.aim(c, c.run.count > 1, Reg{}, Reg{}, at, before);
         code_.start_all(c, false, before);
         // One tile ahead while there are any.
         code_.wait({c}, body);

@@ -103,7 +103,7 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     }
     Body aims, issue;
     for (const Channel &c : channels_) {
-        code_.aim(c, false, slot_, leaving_, {}, aims);
+        code_.aim(c, c.run.count > 1, slot_, leaving_, {}, aims);
         code_.start_all(c, true, issue);
     }
     issue.push_back(value_op(pending_, {0, {}}));
@@ -156,7 +156,7 @@ bool ResultTransfer::issue_late(Loop *hot, Body &out) const {
 void ResultTransfer::start_last(bool armed, Body &out) const {
     fence(out);
     for (const Channel &c : channels_) {
-        code_.aim(c, false, armed ? current() : slot_, memory_, {}, out);
+        code_.aim(c, c.run.count > 1, armed ? current() : slot_, memory_, {}, out);
         code_.start_all(c, true, out);
     }
 }

@@ -50,8 +50,18 @@ void ScheduleGraph::wait_last() {
 void ScheduleGraph::start_transfers_first() {
     const int all = 1 + std::accumulate(height.begin(), height.end(), 0, [](int a, int b) { return std::max(a, b); });
     std::set<int> pads;
+    std::set<Reg> stepped;
     std::vector<bool> first(ops.size());
-    for (size_t i = 0; i < ops.size(); i++) first[i] = info(ops[i].opcode).unit == Unit::Sdma && pads.insert(ops[i].pad).second;
+    // Of a pad, and those behind it that a step of its base register leads to: that waits for as many packets as come from memory
+    // during a transfer.
+    constexpr int packets_of_a_transfer = 10;
+    for (Edge &e : edges) {
+        const Op &from = ops[e.from], &to = ops[e.to];
+        if (info(from.opcode).unit != Unit::Sdma || e.distance != 0 || info(to.opcode).unit == Unit::Sdma || !from.dst.defined() || to.dst != from.dst) continue;
+        e.latency = std::max(e.latency, packets_of_a_transfer);
+        stepped.insert(to.dst);
+    }
+    for (size_t i = 0; i < ops.size(); i++) first[i] = info(ops[i].opcode).unit == Unit::Sdma && (pads.insert(ops[i].pad).second || stepped.count(ops[i].dst));
     int behind = 0;   // of these transfers
     for (size_t i = ops.size(); i-- > 0;) {
         if (first[i]) height[i] += all * ++behind;

@@ -219,8 +219,8 @@ void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
     loop.extent = c.run.count;
     loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
     kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
-    start_group(c, ahead, loop.body);
     step_pads(c, loop.body);
+    start_group(c, ahead, loop.body);
     step_memory(c, loop.body);
     out.push_back(std::move(loop));
 }
@@ -241,7 +241,7 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
         channels.push_back(channel(copy, run));
         Channel &c = channels.back();
         if (!still) {
-            aim(c, false, Reg{}, Reg{}, {}, out);
+            aim(c, c.run.count > 1, Reg{}, Reg{}, {}, out);
             start_all(c, ahead, out);
             continue;
         }

@@ -50,7 +50,7 @@ public:
     void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
     // Behind it every store before it has landed.
     Op fence(int allocation) const;
-    // All groups of a run, one after the other (each waits for its own engine).
+    // All groups of a run, one after the other (each waits for its own engine). Of several, the channel points one step before the first.
     void start_all(const Channel &c, bool ahead, Body &out);
     // Starts a whole copy; what is still to be waited for.
     std::vector<Channel> in_place(const Copy &copy, Body &out);
