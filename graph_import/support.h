@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "graph_import/graph.h"
-#include "graph_import/plan.h"
 
 namespace atalla {
+
+enum class Placement { Accelerator, Host };
 
 // A registry's answer for one call.
 struct SupportVerdict {

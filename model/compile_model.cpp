@@ -151,7 +151,7 @@ private:
         }
         if (model_.specializations.empty()) report(graph, placed);
         used_.insert(kernel_of.begin(), kernel_of.end());
-        auto made = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
+        auto [made, plan] = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
         for (const auto &[name, value] : bindings) {
             auto symbol = std::make_unique<loadable::SymbolValueT>();
             symbol->name = name;
@@ -160,6 +160,7 @@ private:
         }
         for (const auto &[kernel, fusion] : fusions_) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
         model_.specializations.push_back(std::move(made));
+        plans_.push_back(std::move(plan));
     }
 
     // What one kernel computes in fewer cycles than several.
@@ -220,6 +221,7 @@ private:
         result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
         for (auto &constant : model_.constants) constant->data.clear();
         result.tables = std::move(model_);
+        result.plans = std::move(plans_);
         for (const int kernel : used_)
             if (kernel >= 0) result.kernels.push_back(kernels_.kernels()[static_cast<size_t>(kernel)]);
         return result;
@@ -233,6 +235,7 @@ private:
     std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
     ConstantPool pool_;
     loadable::ModelT model_;
+    std::vector<ModelPlan> plans_;
 };
 
 }  // namespace

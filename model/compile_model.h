@@ -9,6 +9,7 @@
 #include "graph_import/passes.h"
 #include "model/kernels.h"
 #include "model/placement.h"
+#include "model/plan.h"
 #include "runtime/loadable_generated.h"
 
 namespace atalla {
@@ -29,6 +30,7 @@ struct CompiledModel {
     std::vector<uint8_t> bytes;            // the loadable
     loadable::ModelT tables;               // the same before it was written, without the constants' bytes
     std::vector<ChosenKernel> kernels;     // that the program calls
+    std::vector<ModelPlan> plans;          // of the specializations
 };
 
 // The sizes that the model was exported with, or the least allowed.

@@ -98,7 +98,7 @@ public:
     Builder(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants)
         : plan_(plan), graph_(plan.graph), machine_(machine), constants_(constants), result_(std::make_unique<loadable::SpecializationT>()) {}
 
-    std::unique_ptr<loadable::SpecializationT> run() {
+    MadeSpecialization run() {
         runs_ = order_nodes(graph_, plan_.placed);
         if (plan_.one_by_one) runs_ = one_kernel_each(runs_, plan_.placed);
         note_uses();
@@ -107,7 +107,7 @@ public:
             if (input.kind == GraphInput::Kind::User && input.value) result_->inputs.push_back(index(input.value));
         make_steps();
         for (const GraphOutput &output : graph_.outputs) add_output(output);
-        return std::move(result_);
+        return {std::move(result_), std::move(drawn_)};
     }
 
 private:
@@ -139,6 +139,7 @@ private:
             const int32_t begin = ++time;
             for (int32_t node : run.nodes) {
                 time++;
+                note_call(node, run, time);
                 const Node &n = graph_.nodes[static_cast<size_t>(node)];
                 if (run.device && placed(node).place == PlacedNode::Device) {
                     for (ValueId id : placed(node).inputs) use(id, true, begin, time);
@@ -156,6 +157,14 @@ private:
         end_ = time + 1;
         for (const GraphOutput &output : graph_.outputs)
             for_each_value(output.value, [&](ValueId id) { use(id, false, end_, end_); });
+    }
+    void note_call(int32_t node, const NodeRun &run, int32_t time) {
+        const Node &n = graph_.nodes[static_cast<size_t>(node)];
+        const PlacedNode &p = placed(node);
+        if (run.device && p.place != PlacedNode::Device) return;   // a view
+        const int kernel = plan_.kernel_of[static_cast<size_t>(node)];
+        const std::string result = n.outputs.empty() || !n.outputs[0] ? "" : graph_.value(n.outputs[0]).name;
+        drawn_.calls.push_back({time, static_cast<size_t>(&run - runs_.data()), run.device, run.device ? plan_.kernels[static_cast<size_t>(kernel)].routine.name : n.target, result, run.device ? "" : p.reason});
     }
     // What the host makes is brought over at the start of the segment that first reads it.
     void use(ValueId id, bool device, int32_t first, int32_t last) {
@@ -179,7 +188,7 @@ private:
             if (kernel >= 0) words += plan_.kernels[static_cast<size_t>(kernel)].routine.tensors;
         int64_t at = aligned(first_parameter + 4 * static_cast<int64_t>(words), large_alignment);
         std::vector<Buffer> buffers;
-        std::vector<Life *> owners;
+        std::vector<std::pair<ValueId, Life *>> owners;
         for (auto &[id, l] : lives_) {
             if (!l.on_device) continue;
             if (is_constant(id)) {
@@ -188,11 +197,17 @@ private:
                 continue;
             }
             buffers.push_back({device_bytes(id), l.first, l.last, -1});
-            owners.push_back(&l);
+            owners.emplace_back(id, &l);
         }
         at = aligned(at, large_alignment);
         const Arena arena = plan_arena(buffers, large_alignment);
-        for (size_t i = 0; i < buffers.size(); i++) owners[i]->address = at + buffers[i].offset;
+        for (size_t i = 0; i < buffers.size(); i++) {
+            const Buffer &buffer = buffers[i];
+            owners[i].second->address = at + buffer.offset;
+            drawn_.tensors.push_back({graph_.value(owners[i].first).name, buffer.bytes, buffer.offset, buffer.first, buffer.last});
+        }
+        drawn_.arena_bytes = arena.bytes;
+        drawn_.arena_bound = arena.bound;
         result_->arena_bytes = static_cast<uint64_t>(arena.bytes);
         result_->arena_bound = static_cast<uint64_t>(arena.bound);
         result_->memory_bytes = static_cast<uint64_t>(at + arena.bytes);
@@ -302,6 +317,7 @@ private:
     const Machine &machine_;
     ConstantPool &constants_;
     std::unique_ptr<loadable::SpecializationT> result_;
+    ModelPlan drawn_;
     std::vector<NodeRun> runs_;
     std::vector<bool> device_node_;
     std::map<ValueId, Life> lives_;      // by root
@@ -334,7 +350,7 @@ int32_t ConstantPool::add(const std::string &name, const HostTensor &tensor, boo
     return entry->second;
 }
 
-std::unique_ptr<loadable::SpecializationT> make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants) {
+MadeSpecialization make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants) {
     return Builder(plan, machine, constants).run();
 }
 

@@ -10,6 +10,7 @@
 #include "model/kernels.h"
 #include "model/order.h"
 #include "model/placement.h"
+#include "model/plan.h"
 #include "runtime/loadable_generated.h"
 
 namespace atalla {
@@ -44,6 +45,11 @@ struct SpecializationPlan {
     bool one_by_one = false;         // a segment for each kernel
 };
 
-std::unique_ptr<loadable::SpecializationT> make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants);
+struct MadeSpecialization {
+    std::unique_ptr<loadable::SpecializationT> table;
+    ModelPlan plan;
+};
+
+MadeSpecialization make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants);
 
 }  // namespace atalla

@@ -10,12 +10,12 @@
 #include "graph_import/emit.h"
 #include "graph_import/import.h"
 #include "graph_import/passes.h"
-#include "graph_import/plan.h"
 #include "graph_import/print.h"
 #include "graph_import/support.h"
 #include "isa/error.h"
 #include "runtime/describe.h"
 #include "tools/accelerator_registry.h"
+#include "tools/planned_model.h"
 #include "tools/run_tool.h"
 #include "tools/user_library.h"
 
@@ -25,7 +25,7 @@ using namespace atalla;
 
 struct Options {
     std::filesystem::path file, output;
-    std::string model, emit, dump_after, plan_svg;
+    std::string model, emit, dump_after, plan_svg, machine = "ax01";
     std::vector<std::string> skipped, libraries;
     bool code = false, operators = false, parameters = false, symbols = false, support = false, plan = false;
     bool passes = false, list_passes = false, json = false;
@@ -113,17 +113,20 @@ void print_sections(const ImportedModel &model, const Options &options) {
     const Graph &graph = model.graph;
     fmt::print("{}: written by PyTorch {}, schema {}, {}\n", graph.name, model.torch_version, model.schema_version,
                model.dialect == "TRAINING" ? "plain export" : "decomposed export");
-    const bool some = options.code || options.operators || options.parameters || options.symbols || options.support || options.plan;
+    const bool some = options.code || options.operators || options.parameters || options.symbols || options.support;
     if (!some) fmt::print("\n{}", print_table(graph));
     if (options.code) fmt::print("\n{}", print_code(graph));
     if (options.operators) fmt::print("\n{}", print_operators(graph));
     if (options.parameters) fmt::print("\n{}", print_parameters(graph));
     if (options.symbols) fmt::print("\n{}", print_symbols(graph));
     if (options.support) fmt::print("\n{}", support_text(support_report(at_example(graph), all_registries())));
-    if (options.plan) {
-        const Graph sized = at_example(graph);
-        fmt::print("\n{}", plan_text(sized, make_plan(sized, all_registries())));
-    }
+}
+
+// Of the graph before the passes, which the compiler runs itself.
+void print_plan(const Graph &graph, const Options &options) {
+    const PlannedModel planned = planned_model(graph, options.machine, {options.skipped.begin(), options.skipped.end()});
+    if (options.plan) fmt::print("{}", planned.text);
+    if (!options.plan_svg.empty()) write(planned.svg, options.plan_svg);
 }
 
 void inspect(const Options &options) {
@@ -135,11 +138,8 @@ void inspect(const Options &options) {
     if (options.file.empty()) throw Error("name a .pt2 or .atl file; see atalla-inspect --help");
     if (options.file.extension() == ".atl") return inspect_loadable(options);
     ImportedModel model = import_model(options.file, {options.model});
+    if (options.plan || !options.plan_svg.empty()) return print_plan(model.graph, options);
     if (options.passes || !options.skipped.empty() || !options.dump_after.empty()) apply_passes(model.graph, options);
-    if (!options.plan_svg.empty()) {
-        const Graph sized = at_example(model.graph);
-        write(plan_svg(sized, make_plan(sized, all_registries())), options.plan_svg);
-    }
     if (!options.emit.empty()) return write(emitted(model.graph, options.emit), options.output);
     if (options.json) {
         nlohmann::json result = model_json(model);
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     CLI::App app("Prints what is in a model that torch.export.save wrote, by default a table of inputs, calls and outputs, or in a compiled one.",
                  "atalla-inspect");
     app.footer("Examples:\n  atalla inspect model.pt2\n  atalla inspect model.pt2 --operators --parameters --symbols\n"
-               "  atalla inspect model.pt2 --support\n  atalla inspect model.pt2 --passes --emit mlir -o model.mlir\n  atalla inspect model.atl");
+               "  atalla inspect model.pt2 --support\n  atalla inspect model.pt2 --plan --plan-svg plan.svg\n  atalla inspect model.pt2 --passes --emit mlir -o model.mlir\n  atalla inspect model.atl");
     Options options;
     app.add_option("FILE", options.file, "The .pt2 or .atl file");
     app.add_option("--model", options.model, "Which model, if the archive holds several");
@@ -164,8 +164,9 @@ int main(int argc, char **argv) {
     app.add_flag("--parameters", options.parameters, "Its parameters, buffers and constants");
     app.add_flag("--symbols", options.symbols, "Its symbolic sizes with their ranges, and its guards");
     app.add_flag("--support", options.support, "Who runs each operator, and why others do not");
-    app.add_flag("--plan", options.plan, "Fused groups, segments and where each tensor lies in memory");
+    app.add_flag("--plan", options.plan, "What the compiler makes of it: kernels, segments and where each tensor lies in memory");
     app.add_option("--plan-svg", options.plan_svg, "File to draw the memory plan into");
+    app.add_option("--machine", options.machine, "Of the plan: a machine's name or file")->capture_default_str();
     app.add_flag("--passes", options.passes, "Run the passes first");
     app.add_option("--skip", options.skipped, "A pass to leave out (runs the others)");
     app.add_option("--dump-after", options.dump_after, "Print the graph after this pass, or after 'all', to standard error");

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "graph_import/passes.h"
-#include "graph_import/plan.h"
 #include "graph_import/print.h"
 #include "graph_import/support.h"
 #include "isa/error.h"
@@ -126,52 +125,6 @@ TEST(Passes, SkippedByNameAndReported) {
     }
 }
 
-void expect_sound(const Graph &graph, const Plan &plan, const std::string &name) {
-    // Every node once, and every operand before its use.
-    std::vector<int> times(graph.nodes.size());
-    std::vector<bool> known(graph.values.size());
-    for (const GraphInput &input : graph.inputs) {
-        if (input.value) known[input.value.index] = true;
-    }
-    for (const Group &group : plan.groups) {
-        for (ValueId id : group.inputs) EXPECT_TRUE(known[id.index]) << name << ": " << graph.value(id).name;
-        for (int32_t node : group.nodes) times[node]++;
-        for (ValueId id : group.outputs) known[id.index] = true;
-    }
-    EXPECT_THAT(times, testing::Each(1)) << name;
-
-    // Tensors that are alive at the same time and share no place do not overlap.
-    const MemoryPlan &memory = plan.memory;
-    for (const PlannedTensor &a : memory.tensors) {
-        if (a.offset < 0 || a.alias_of) continue;
-        EXPECT_EQ(a.offset % memory.alignment, 0);
-        EXPECT_LE(a.offset + a.bytes, memory.arena_bytes);
-        for (const PlannedTensor &b : memory.tensors) {
-            if (&a == &b || b.offset < 0 || b.alias_of) continue;
-            const bool together = a.first <= b.last && b.first <= a.last;
-            const bool overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-            EXPECT_FALSE(together && overlap) << name << ": " << graph.value(a.value).name << " and " << graph.value(b.value).name;
-        }
-    }
-    EXPECT_GE(memory.arena_bytes, memory.lower_bound) << name;
-}
-
-TEST(Plans, AreSound) {
-    const Fixtures fixtures("models");
-    for (const Fixture &fixture : fixtures.all()) {
-        Graph graph = fixtures.import(fixture).graph;
-        if (!graph.symbols.empty()) continue;
-        run_passes(graph);
-        const Plan plan = make_plan(graph, {&host_registry()});
-        expect_sound(graph, plan, fixture.name);
-        EXPECT_EQ(plan.segments.size(), 1u) << "one side alone needs no crossing";
-        EXPECT_THAT(plan_text(graph, plan), testing::HasSubstr("alive at a time"));
-        EXPECT_THAT(plan_svg(graph, plan), testing::StartsWith("<svg"));
-        if (fixture.name != "vit_micro") continue;
-        EXPECT_TRUE(std::any_of(plan.groups.begin(), plan.groups.end(), [](const Group &group) { return group.pattern == "linear+gelu"; }));
-    }
-}
-
 // An accelerator that has products and norms alone.
 class Products : public OperatorRegistry {
 public:
@@ -184,19 +137,6 @@ public:
         return SupportVerdict{true, ""};
     }
 };
-
-TEST(Plans, CrossingsAreFewAndGroupsAreNamed) {
-    const Products products;
-    const Graph graph = passed("models", "vit_micro");
-    const Plan plan = make_plan(graph, {&products, &host_registry()});
-    expect_sound(graph, plan, "vit_micro");
-    EXPECT_LT(plan.segments.size(), plan.groups.size() / 2);
-    std::vector<std::string> patterns;
-    for (const Group &group : plan.groups) patterns.push_back(group.pattern);
-    EXPECT_THAT(patterns, testing::Contains("linear+add"));
-    EXPECT_THAT(patterns, testing::Contains("gelu")) << "on the host: it cannot join the product before it";
-    EXPECT_THAT(patterns, testing::Contains("attention"));
-}
 
 TEST(Support, ReportsAllFindingsAtOnce) {
     const Fixtures fixtures("models");

@@ -1,0 +1,90 @@
+// The plan that is printed and drawn is the one that the loadable runs: order, sides, and tensors that do not overlap while alive.
+#include "model/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/model/graphs.h"
+
+namespace atalla {
+namespace {
+
+// Sums of what came before, with a host's sinus in the middle of each chain.
+Graph two_chains() {
+    Graph graph;
+    graph.name = "chains";
+    const std::vector<int64_t> sizes = {16, 64};
+    const ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
+    std::vector<ValueId> ends;
+    for (int chain = 0; chain < 2; chain++) {
+        const ValueId soft = add_node(graph, "aten::softmax.int", {{"self", chain == 0 ? x : ends[0]}, {"dim", SymInt(1)}}, sizes);
+        const ValueId far = add_node(graph, "aten::sin", {{"self", soft}}, sizes);
+        const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", soft}, {"other", far}, {"alpha", SymInt(1)}}, sizes);
+        ends.push_back(add_node(graph, "aten::softmax.int", {{"self", sum}, {"dim", SymInt(1)}}, sizes));
+    }
+    GraphOutput output;
+    output.value = ends.back();
+    output.name = "y";
+    graph.outputs.push_back(output);
+    return graph;
+}
+
+CompiledModel compiled(bool with_host) {
+    CompileModelOptions options;
+    options.kernels.measured = 1;
+    if (with_host) options.placement.on_host = {"aten::sin"};
+    return compile_model(two_chains(), find_machine("ax01"), options);
+}
+
+TEST(ModelPlan, TensorsThatAreAliveTogetherAreApart) {
+    for (const bool with_host : {false, true}) {
+        const CompiledModel model = compiled(with_host);
+        ASSERT_EQ(model.plans.size(), 1u);
+        const ModelPlan &plan = model.plans[0];
+        EXPECT_GE(plan.tensors.size(), 4u);
+        for (const PlannedTensor &a : plan.tensors) {
+            EXPECT_LE(a.offset + a.bytes, plan.arena_bytes) << a.name;
+            for (const PlannedTensor &b : plan.tensors) {
+                if (&a == &b) continue;
+                const bool together = a.first <= b.last && b.first <= a.last, overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+                EXPECT_FALSE(together && overlap) << a.name << " and " << b.name;
+            }
+        }
+        EXPECT_GE(plan.arena_bytes, plan.arena_bound);
+        EXPECT_EQ(static_cast<uint64_t>(plan.arena_bytes), model.tables.specializations[0]->arena_bytes);
+    }
+}
+
+TEST(ModelPlan, CallsAreThoseOfTheLoadable) {
+    const CompiledModel model = compiled(true);
+    const ModelPlan &plan = model.plans[0];
+    std::vector<std::string> sides;
+    for (const PlannedCall &call : plan.calls) {
+        sides.push_back(call.device ? "accelerator" : "host");
+        if (!call.device) {
+            EXPECT_EQ(call.what, "aten::sin");
+            EXPECT_EQ(call.reason, "asked to run on the host");
+        }
+    }
+    EXPECT_EQ(sides.size(), model.tables.specializations[0]->code->calls.size() + 2);
+    EXPECT_EQ(plan.segments(), model.tables.specializations[0]->steps.size());
+    EXPECT_EQ(sides[0], "accelerator");
+    EXPECT_EQ(sides[1], "host");
+    EXPECT_TRUE(std::is_sorted(plan.calls.begin(), plan.calls.end(), [](const PlannedCall &a, const PlannedCall &b) { return a.time < b.time; }));
+}
+
+TEST(ModelPlan, IsPrintedAndDrawn) {
+    const ModelPlan plan = compiled(true).plans[0];
+    EXPECT_THAT(plan_text(plan), testing::AllOf(testing::HasSubstr("softmax 16x64"), testing::HasSubstr("asked to run on the host"),
+                                                testing::HasSubstr("8 calls in 5 segments"), testing::HasSubstr("are alive at a time at most")));
+    const std::string svg = plan_svg(plan);
+    EXPECT_THAT(svg, testing::AllOf(testing::StartsWith("<svg"), testing::EndsWith("</svg>\n"), testing::HasSubstr("<polyline")));
+    size_t boxes = 0;
+    for (size_t at = svg.find("<title>"); at != std::string::npos; at = svg.find("<title>", at + 1)) boxes++;
+    EXPECT_EQ(boxes, plan.tensors.size());
+    EXPECT_THAT(plan_text({}), testing::HasSubstr("0 calls in 0 segments"));
+    EXPECT_THAT(plan_svg({}), testing::StartsWith("<svg"));
+}
+
+}  // namespace
+}  // namespace atalla
