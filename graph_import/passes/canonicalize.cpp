@@ -51,6 +51,14 @@ std::vector<int64_t> dims_of(const Graph &graph, const Node &node) {
     return dims;
 }
 
+// Does a transpose leave the order of all elements as it is? Not asked of constants: they are transposed once anyway.
+bool moves_ones_only(const Graph &graph, const Node &node, std::vector<int64_t> dims) {
+    const ValueId self = node.tensor("self");
+    if (graph.constant_data(self) != nullptr) return false;
+    std::erase_if(dims, [&](int64_t dim) { return graph.type(self).sizes[static_cast<size_t>(dim)] == SymInt(1); });
+    return std::is_sorted(dims.begin(), dims.end());
+}
+
 // `1 - x` and scalar overloads: sub.Tensor and the like take numbers too.
 void unify_arithmetic(Node &node) {
     if (node.target == "aten::rsub.Scalar" || node.target == "aten::rsub.Tensor") {
@@ -160,6 +168,7 @@ int canonicalize(Graph &graph) {
         if (transposes.contains(node.target)) {
             const std::vector<int64_t> dims = dims_of(graph, node);
             if (std::is_sorted(dims.begin(), dims.end())) return hand_on("self");
+            if (moves_ones_only(graph, node, dims)) return rewrite("aten::view", {{"self", *node.find("self")}, {"size", type.sizes}});
             return rewrite("aten::permute", {{"self", *node.find("self")}, {"dims", Sizes(dims.begin(), dims.end())}});
         }
         if (const auto constant = constants.find(node.target); constant != constants.end()) {

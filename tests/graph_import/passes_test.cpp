@@ -87,6 +87,40 @@ TEST(Passes, PoolingPaddingAndSplitsAreSimple) {
     EXPECT_GT(count(passed("models", "gpt2", options), "aten::tanh"), 0);
 }
 
+TEST(Passes, TransposesOfOneElementAreViews) {
+    const auto target = [](std::vector<SymInt> sizes, std::vector<SymInt> dims) {
+        Graph graph;
+        const auto type = [](const std::vector<SymInt> &of) {
+            TensorType made;
+            made.sizes = of;
+            made.strides.assign(of.size(), SymInt(1));
+            return made;
+        };
+        std::vector<SymInt> moved;
+        for (const SymInt &dim : dims) moved.push_back(sizes[static_cast<size_t>(dim.value())]);
+        GraphInput input;
+        input.value = graph.add_value("x", type(sizes));
+        input.name = "x";
+        graph.inputs.push_back(input);
+        Node node;
+        node.target = "aten::permute";
+        node.arguments = {{"self", input.value}, {"dims", dims}};
+        node.outputs = {graph.add_value("y", type(moved))};
+        graph.value(node.outputs[0]).producer = 0;
+        graph.nodes.push_back(node);
+        GraphOutput output;
+        output.value = node.outputs[0];
+        graph.outputs.push_back(output);
+        canonicalize(graph);
+        return graph.nodes.at(0).target;
+    };
+    const SymInt one = 1, four = 4, any = SymInt::symbol("s0");
+    EXPECT_EQ(target({one, one, four, any}, {0, 2, 1, 3}), "aten::view");
+    EXPECT_EQ(target({one, four, any}, {2, 0, 1}), "aten::permute");
+    EXPECT_EQ(target({four, one, any}, {0, 2, 1}), "aten::view");
+    EXPECT_EQ(target({any, four, one}, {1, 0, 2}), "aten::permute") << "s0 may be more than 1";
+}
+
 TEST(Passes, BooleanMasksBecomeNumbers) {
     const Fixtures fixtures("models");
     for (const char *name : {"bert", "gpt2"}) {
