@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "generators/depthwise.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
+#include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 #include "simulator/numerics.h"
@@ -146,6 +148,23 @@ public:
     }
     double tolerance_ulps() const override { return static_cast<double>(shape_.k_tiles()) + 2; }
 
+    std::vector<Arrangement> arrangements() const override {
+        if (shape_.packed || shape_.banded) return {};
+        std::vector<Arrangement> list;
+        for (const char *layout : {"packed", "banded"}) {
+            nlohmann::json request = nlohmann::json::parse(text());
+            request["attributes"]["weight_layout"] = layout;
+            ConvolutionShape arranged = shape_;
+            (std::string_view(layout) == "packed" ? arranged.packed : arranged.banded) = true;
+            try {
+                list.push_back({find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)});
+            } catch (const Error &) {
+                // A kernel that the layout does not have.
+            }
+        }
+        return list;
+    }
+
 protected:
     KernelWork work(const Machine &machine) const override {
         KernelWork work;
@@ -211,6 +230,36 @@ private:
                 }
         result.values.push_back(sum + bias);
         result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
+    }
+
+    // Where the elements of an arranged weight are in PyTorch's.
+    static std::vector<int64_t> weight_elements(const ConvolutionShape &s) {
+        std::vector<int64_t> elements;
+        const auto add = [&](int64_t out, int64_t channel, int64_t row, int64_t column) {
+            const bool inside = channel < s.in && row >= 0 && row < s.kernel_y;
+            elements.push_back(inside ? ((out * s.in + channel) * s.kernel_y + row) * s.kernel_x + column : -1);
+        };
+        // In the order of f_extents(), the outermost first.
+        const auto loop = [](int64_t end, const auto &body) {
+            for (int64_t i = 0; i < end; i++) body(i);
+        };
+        if (s.banded) {
+            const ConvolutionBand band = s.band();
+            const auto row_of = [&](int64_t window, int64_t row) {
+                const int64_t distance = window - row * s.stride_y;
+                return distance % s.dilation_y == 0 ? distance / s.dilation_y : -1;
+            };
+            loop(s.groups, [&](int64_t group) { loop(band.tiles, [&](int64_t tile) { loop(s.kernel_x, [&](int64_t column) { loop(s.out, [&](int64_t out) { loop(band.rows, [&](int64_t row) {
+                loop(band.channels, [&](int64_t channel) { loop(band.window, [&](int64_t window) { add(group * s.out + out, tile * band.channels + channel, row_of(window, row), column); }); });
+            }); }); }); }); });
+        } else if (s.rows_on_lanes()) {
+            loop(s.groups * s.out, [&](int64_t out) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
+                loop(s.lane_rows(), [&](int64_t row) { add(out, channel, tile * s.lane_rows() + row, column); });
+            }); }); }); });
+        } else {
+            loop(s.groups * s.out, [&](int64_t out) { loop(s.kernel_y, [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.in, [&](int64_t channel) { add(out, channel, row, column); }); }); }); });
+        }
+        return elements;
     }
 
     // What the weights say, in windows that begin with the band's first row.

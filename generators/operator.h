@@ -26,10 +26,22 @@ struct Reference {
     std::vector<double> values, peaks;
 };
 
+class Workload;
+
+// The same computation with the elements of one input in another order: for inputs that are known before the program runs, such as weights.
+struct Arrangement {
+    std::shared_ptr<const Workload> workload;
+    size_t input = 0;                // which of inputs()
+    std::vector<int64_t> elements;   // of the arranged input, one after the other: which element of the input that is; -1: a zero
+};
+
 // An operator at one shape: everything that tuning it needs. Immutable, so it may be used from several threads.
 class Workload {
 public:
     virtual ~Workload() = default;
+
+    // Orders of inputs that kernels read better than the one that is given.
+    virtual std::vector<Arrangement> arrangements() const { return {}; }
 
     // Canonical JSON: equal workloads have equal texts. Part of a database key.
     virtual std::string text() const = 0;

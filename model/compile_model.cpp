@@ -11,6 +11,7 @@
 #include "graph_import/passes.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "model/arrangement.h"
 #include "model/fusion.h"
 #include "model/specialization.h"
 #include "runtime/model.h"
@@ -137,6 +138,8 @@ private:
         run_passes(graph, options_.passes);
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
+        fusions_.clear();
+        arrange(graph, placed);
         if (options_.fuse) fuse(graph, placed);
         std::vector<int> kernel_of(graph.nodes.size(), -1);
         for (size_t n = 0; n < placed.size(); n++) {
@@ -163,6 +166,31 @@ private:
         plans_.push_back(std::move(plan));
     }
 
+    // Weights in another order, where that takes fewer cycles.
+    void arrange(Graph &graph, std::vector<PlacedNode> &placed) {
+        const auto cycles = [&](const Operator &op, const std::shared_ptr<const Workload> &workload) {
+            try {
+                return kernels_.cycles(op, workload);
+            } catch (const Error &) {
+                return int64_t{INT64_MAX};   // no schedule of it compiles
+            }
+        };
+        std::map<const PlacedNode *, int64_t> best;
+        arrange_constants(graph, placed, [&](const PlacedNode &node, const Arrangement &arrangement) {
+            const auto entry = best.try_emplace(&node, 0);
+            if (entry.second) entry.first->second = cycles(*node.op, node.workload);
+            loadable::FusionT found;
+            found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
+            found.cycles = cycles(*node.op, arrangement.workload);
+            if (found.cycles == INT64_MAX) return false;
+            found.apart = entry.first->second;
+            found.chosen = found.cycles < found.apart;
+            note(found);
+            if (found.chosen) entry.first->second = found.cycles;
+            return found.chosen;
+        });
+    }
+
     // What one kernel computes in fewer cycles than several.
     void fuse(const Graph &graph, std::vector<PlacedNode> &placed) {
         const auto pays = [&](const Fusion &fusion) {
@@ -185,7 +213,6 @@ private:
             note(found);
             return found.chosen;
         };
-        fusions_.clear();
         for (const Fusion &fusion : find_fusions(graph, placed, pays)) apply(fusion, placed);
     }
 

@@ -17,6 +17,32 @@ namespace {
 
 int64_t between(Random &random, int64_t low, int64_t high) { return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))); }
 
+// Weights that are arranged beforehand, for kernels of several rows on the lanes, of several bands, of groups.
+TEST(Convolution, ArrangedWeightsMeanTheSame) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x12x9,5x3x7x7,5"}, {"padding", "3"}, {"stride", "2"}}, {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
+        {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},                 {{"shape", "1x8x6x6,2x8x1x1"}},
+    };
+    for (const WorkloadArguments &arguments : calls) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        const std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 5);
+        const Reference expected = workload->reference(inputs)[0];
+        const std::vector<Arrangement> arrangements = workload->arrangements();
+        ASSERT_EQ(arrangements.size(), 2u) << workload->title();
+        for (const Arrangement &arrangement : arrangements) {
+            SCOPED_TRACE(arrangement.workload->title());
+            ASSERT_EQ(arrangement.elements.size(), static_cast<size_t>(arrangement.workload->inputs().at(1).elements()));
+            std::vector<TensorData> arranged = inputs;
+            arranged[1].clear();
+            for (const int64_t element : arrangement.elements) arranged[1].push_back(element < 0 ? uint16_t{0} : inputs[1].at(static_cast<size_t>(element)));
+            const Reference given = arrangement.workload->reference(arranged)[0];
+            ASSERT_EQ(given.values.size(), expected.values.size());
+            for (size_t i = 0; i < given.values.size(); i++) EXPECT_NEAR(given.values[i], expected.values[i], 1e-9) << i;
+            EXPECT_TRUE(arrangement.workload->arrangements().empty());
+        }
+    }
+}
+
 TEST(Convolution, RandomShapesAndSchedules) {
     constexpr int shapes = 26;
     Random random(9);
