@@ -78,13 +78,15 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     for (size_t d = 2; d < nest_.dims.size(); d++) others *= static_cast<double>(nest_.dims[d].extent);
     const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);
     const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
-    const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1;
-    // A block's first transfers and its loop's start; the first block alone waits for everything.
-    // Straight-line code that does not fit the instruction cache comes anew every turn, a line of packets at a time.
+    const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1 * blocks_.transfer_slowdown(machine, point);
+    // Straight-line code is fetched once, a line of packets at a time, and anew every turn if it does not fit the instruction cache.
     const double code = static_cast<double>(point["unroll"] * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
-    const double misses = machine.timed() && code > static_cast<double>(machine.icache.bytes) ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
-    const double block = vectors * std::max(lane + (40.0 + misses) / static_cast<double>(point["unroll"]), moved) + 60;
-    return 400 + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
+    const double fetched = machine.timed() ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
+    const double misses = code > static_cast<double>(machine.icache.bytes) ? fetched : 0;
+    // A loop's turn costs a few cycles beside its work; a block, its first transfers and its loop's start. The first block waits for everything.
+    constexpr double turn = 20, block_start = 60, start = 400;
+    const double block = vectors * std::max(lane + (turn + misses) / static_cast<double>(point["unroll"]), moved) + block_start;
+    return start + fetched + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
 }
 
 KernelWork PointwiseWorkload::work(const Machine &) const {

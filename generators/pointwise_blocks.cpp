@@ -1,6 +1,7 @@
 #include "generators/pointwise_blocks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace atalla {
@@ -99,6 +100,17 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block) const {
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     const int64_t page = page_elements(machine);
     return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
+}
+
+// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01.
+double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
+    if (!machine.timed()) return 1;
+    constexpr double interleaved = 1.6, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
+    const Tiling t = tiling(machine, point["block"]);
+    const int64_t page = page_elements(machine), part = t.rows * t.stored_cols / point["pads"];
+    const bool open = point["parts"] == in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
+    const double layout = open ? 1 : point["parts"] == 0 ? interleaved : part < page ? less_than_a_page : more_than_a_page;
+    return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 
 LoopNest PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {

@@ -36,6 +36,8 @@ public:
     LoopNest pages_of(const Machine &machine, int64_t block) const;
     static Tiling pages_tiling(int64_t block);
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
+    // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
+    double transfer_slowdown(const Machine &machine, const Point &point) const;
     // Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
 
