@@ -69,9 +69,8 @@ DraftRanking ranking(const TuningTask &task, const TuneOptions &options) {
 std::unique_ptr<Proposer> make_proposer(const TuningTask &task, const TuneOptions &options) {
     if (count(task.space, 1) == 0) {
         throw Error(
-            fmt::format("the schedule space of {} {} has no valid point: its constraints contradict each other for "
-                        "this workload on machine {}",
-                        task.op, task.workload, task.machine_name));
+            fmt::format("{} {} has no schedule on machine {}: {}",
+                        task.op, task.workload, task.machine_name, why_empty(task.space)));
     }
     switch (options.strategy) {
         case Strategy::Random:

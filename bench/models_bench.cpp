@@ -53,7 +53,7 @@ void warm(Database &database, const Graph &graph, const Machine &machine) {
     KernelOptions how;
     how.measured = 1;
     KernelSet kernels(machine, how);
-    for (const ModelWorkload &one : model_workloads(graph)) {
+    for (const ModelWorkload &one : model_workloads(graph, machine)) {
         try {
             Trial trial;
             trial.status = Trial::Ok;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -148,21 +147,19 @@ public:
     }
     double tolerance_ulps() const override { return static_cast<double>(shape_.k_tiles()) + 2; }
 
-    std::vector<Arrangement> arrangements() const override {
+    std::vector<Arrangement> arrangements(const Machine &machine) const override {
         if (shape_.packed || shape_.banded) return {};
-        std::vector<Arrangement> list;
-        for (const char *layout : {"packed", "banded"}) {
-            nlohmann::json request = nlohmann::json::parse(text());
-            request["attributes"]["weight_layout"] = layout;
-            ConvolutionShape arranged = shape_;
-            (std::string_view(layout) == "packed" ? arranged.packed : arranged.banded) = true;
-            try {
-                list.push_back({find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)});
-            } catch (const Error &) {
-                // A kernel that the layout does not have.
-            }
+        // Bands are for pads that hold nothing else; elsewhere they take many times as long.
+        const bool banded = !machine.timed();
+        nlohmann::json request = nlohmann::json::parse(text());
+        request["attributes"]["weight_layout"] = banded ? "banded" : "packed";
+        ConvolutionShape arranged = shape_;
+        (banded ? arranged.banded : arranged.packed) = true;
+        try {
+            return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
+        } catch (const Error &) {
+            return {};   // a kernel that the layout does not have
         }
-        return list;
     }
 
 protected:

@@ -40,8 +40,8 @@ class Workload {
 public:
     virtual ~Workload() = default;
 
-    // Orders of inputs that kernels read better than the one that is given.
-    virtual std::vector<Arrangement> arrangements() const { return {}; }
+    // Orders of inputs that kernels on a machine read better than the one that is given.
+    virtual std::vector<Arrangement> arrangements(const Machine &) const { return {}; }
 
     // Canonical JSON: equal workloads have equal texts. Part of a database key.
     virtual std::string text() const = 0;

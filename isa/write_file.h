@@ -11,4 +11,8 @@ namespace atalla {
 // path before stays if anything fails. Error naming the file if it cannot be written; what `write` throws passes through.
 void write_file(const std::filesystem::path &file, const std::function<void(std::ostream &)> &write);
 
+// The error of write_file() before the work whose result is to be written, where it can be known: the folder is not there or cannot
+// be written, or the path is a folder. An empty path is none.
+void require_writable(const std::filesystem::path &file);
+
 }  // namespace atalla

@@ -25,11 +25,11 @@ HostTensor arranged_tensor(const HostTensor &data, const Arrangement &arrangemen
 
 }  // namespace
 
-void arrange_constants(Graph &graph, std::vector<PlacedNode> &placed, const TakeArrangement &take) {
+void arrange_constants(Graph &graph, std::vector<PlacedNode> &placed, const Machine &machine, const TakeArrangement &take) {
     for (PlacedNode &node : placed) {
         if (node.place != PlacedNode::Device) continue;
         std::optional<Arrangement> chosen;
-        for (Arrangement &arrangement : node.workload->arrangements())
+        for (Arrangement &arrangement : node.workload->arrangements(machine))
             if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr && take(node, arrangement)) chosen = std::move(arrangement);
         if (!chosen) continue;
         ValueId &input = node.inputs[chosen->input];

@@ -13,6 +13,6 @@ namespace atalla {
 using TakeArrangement = std::function<bool(const PlacedNode &node, const Arrangement &arranged)>;
 
 // Of the nodes on the accelerator; arranged constants are added to the graph. The arrangement that was taken last counts.
-void arrange_constants(Graph &graph, std::vector<PlacedNode> &placed, const TakeArrangement &take);
+void arrange_constants(Graph &graph, std::vector<PlacedNode> &placed, const Machine &machine, const TakeArrangement &take);
 
 }  // namespace atalla

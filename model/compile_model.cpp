@@ -176,7 +176,7 @@ private:
             }
         };
         std::map<const PlacedNode *, int64_t> best;
-        arrange_constants(graph, placed, [&](const PlacedNode &node, const Arrangement &arrangement) {
+        arrange_constants(graph, placed, machine_, [&](const PlacedNode &node, const Arrangement &arrangement) {
             const auto entry = best.try_emplace(&node, 0);
             if (entry.second) entry.first->second = cycles(*node.op, node.workload);
             loadable::FusionT found;

@@ -10,7 +10,7 @@
 
 namespace atalla {
 
-std::vector<ModelWorkload> model_workloads(const Graph &model) {
+std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &machine) {
     const Bindings sizes = example_sizes(model);
     Graph graph = sizes.empty() ? clone(model) : specialize(model, sizes);
     run_passes(graph);
@@ -24,7 +24,7 @@ std::vector<ModelWorkload> model_workloads(const Graph &model) {
         else workloads[found->second].count++;
     };
     for (size_t node = 0; node < placed.size(); node++) add(placed[node], graph.nodes[node].target);
-    arrange_constants(graph, placed, [&](const PlacedNode &node, const Arrangement &arrangement) {
+    arrange_constants(graph, placed, machine, [&](const PlacedNode &node, const Arrangement &arrangement) {
         PlacedNode arranged = node;
         arranged.workload = arrangement.workload;
         add(arranged, node.op->name());

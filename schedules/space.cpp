@@ -201,6 +201,19 @@ uint64_t count(const Space &space, uint64_t limit) {
     return points;
 }
 
+std::string why_empty(const Space &space) {
+    std::vector<std::string> reasons;
+    for (size_t i = 0; i < space.constraints.size(); i++) {
+        Space rest = space;
+        rest.constraints.erase(rest.constraints.begin() + static_cast<std::ptrdiff_t>(i));
+        if (count(rest, 1) > 0) {
+            reasons.push_back(fmt::format("'{}': {}", space.constraints[i].name, space.constraints[i].protects));
+        }
+    }
+    return reasons.empty() ? "the constraints of its space contradict each other"
+                           : fmt::format("each point of its space violates the constraint {}", fmt::join(reasons, " or "));
+}
+
 std::optional<Point> sample(const Space &space, Random &random) {
     Assignment assignment(space);
     for (int attempt = 0; attempt < uniform_tries; attempt++) {

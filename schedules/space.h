@@ -55,6 +55,10 @@ bool for_each(const Space &space, const std::function<bool(const Point &)> &visi
 // The number of valid points, or `limit` if there are at least that many.
 uint64_t count(const Space &space, uint64_t limit = UINT64_MAX);
 
+// Why a space has no point, as the end of a sentence: "each point of its space violates the constraint 'pads': The tiles fit the pads.",
+// or that no constraint alone is to blame.
+std::string why_empty(const Space &space);
+
 // A valid point; nothing if the space is empty. Exactly uniform while a constraint-satisfying draw is found within a few
 // thousand tries; in sparser spaces a random descent, which reaches every point but not with equal chance.
 std::optional<Point> sample(const Space &space, Random &random);

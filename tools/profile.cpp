@@ -117,6 +117,7 @@ atalla::Profile analyzed(const Options &options, const atalla::Subject &subject)
 
 void profile(const Options &options, const atalla::WorkloadOptions &what, bool op_given) {
     window_of(options.window);
+    for (const std::filesystem::path &file : {options.trace, options.page, options.retire_log}) atalla::require_writable(file);
     const atalla::Subject subject = ::subject(options, what, op_given);
     const bool watched = !options.trace.empty() || !options.page.empty() || !options.retire_log.empty();
     if (watched && !subject.machine.timed())

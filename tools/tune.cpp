@@ -15,6 +15,7 @@
 #include "isa/disassembler.h"
 #include "graph_import/import.h"
 #include "isa/error.h"
+#include "isa/write_file.h"
 #include "model/workloads.h"
 #include "tools/emit.h"
 #include "tools/run_tool.h"
@@ -72,21 +73,21 @@ atalla::TuneOptions tune_options(const Options &given) {
 bool is_list(const Options &options) { return !options.shapes.empty() || !options.model.empty() || options.all_operators; }
 
 // What a model asks of the accelerator, each distinct workload with its count.
-atalla::WorkloadList workloads_of_model(const std::filesystem::path &file) {
+atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const atalla::Machine &machine) {
     atalla::ImportOptions import;
     import.check_data = false;
     const atalla::ImportedModel model = atalla::import_model(file, import);
     atalla::WorkloadList list;
-    for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph))
+    for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph, machine))
         list.add({one.op, one.workload, one.op->name() + " " + one.workload->shape(), one.count});
     if (list.workloads.empty()) throw Error(fmt::format("{}: no node of the model runs on the accelerator; `atalla inspect` and `atalla ops` say why", file.string()));
     return list;
 }
 
-atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what) {
+atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what, const atalla::Machine &machine) {
     if (is_list(options) && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.arguments().begin()->first));
     if (options.all_operators) return atalla::workloads_of_all_operators();
-    if (!options.model.empty()) return workloads_of_model(options.model);
+    if (!options.model.empty()) return workloads_of_model(options.model, machine);
     const atalla::Operator &op = what.op();
     if (!options.shapes.empty()) {
         if (op.name() != "gemm") throw Error(fmt::format("a file of shapes lists matrix products, but the operator is {}", op.name()));
@@ -206,7 +207,8 @@ void tune(const Options &options, const atalla::WorkloadOptions &what) {
     const bool at_once = options.trials == "0";
     if (!at_once) tune_options(options);
     const atalla::Machine machine = atalla::find_machine(options.machine);
-    atalla::WorkloadList list = workloads_of(options, what);
+    atalla::WorkloadList list = workloads_of(options, what, machine);
+    for (const std::filesystem::path &file : {options.emit, options.emit_assembly, options.sweep}) atalla::require_writable(file);
     if (list.workloads.size() > 1 && (!options.emit.empty() || !options.emit_assembly.empty() || !options.sweep.empty()))
         throw Error("--emit, --emit-asm and --sweep write one file, but there are several workloads; give one shape");
     if (options.dry_run) {

@@ -101,6 +101,7 @@ void whatif(const Options &options, const atalla::WorkloadOptions &what, bool op
     std::vector<atalla::Setting> fixed;
     std::vector<atalla::Sweep> sweeps;
     for (const std::string &text : options.sets) fixed.push_back(atalla::parse_setting(text));
+    atalla::require_writable(options.plot);
     for (const std::string &text : options.sweeps) sweeps.push_back(atalla::parse_sweep(text));
     const std::vector<MachineVariant> variants = options.sensitivity ? atalla::sensitivity_variants(options.machine, atalla::machine_grid(base, fixed, {}).front().machine)
                                                                      : atalla::machine_grid(base, fixed, sweeps);

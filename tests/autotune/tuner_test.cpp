@@ -436,9 +436,13 @@ TEST_F(Tuner, IncompleteTasksAreRefused) {
     EXPECT_THAT(refusal([](TuningTask &t) { t.compiler_fingerprint.clear(); }), HasSubstr("fingerprint"));
     EXPECT_THAT(refusal([](TuningTask &t) { t.evaluate = nullptr; }), HasSubstr("no evaluation"));
     EXPECT_THAT(refusal([](TuningTask &t) { t.space.parameter("tile_m", "", {1}); }), HasSubstr("two parameters 'tile_m'"));
-    EXPECT_EQ(refusal([](TuningTask &t) { t.space.constraint("never", {"order"}, "", [](const Point &) { return false; }); }),
-              "the schedule space of aten::mm {\"m\":64} has no valid point: its constraints contradict each other for this "
-              "workload on machine ax01");
+    const auto never = [](const Point &) { return false; };
+    EXPECT_EQ(refusal([&](TuningTask &t) { t.space.constraint("room", {"order"}, "A tile fits the pads.", never); }),
+              "aten::mm {\"m\":64} has no schedule on machine ax01: each point of its space violates the constraint 'room': A tile fits the pads.");
+    EXPECT_THAT(refusal([&](TuningTask &t) {
+                    t.space.constraint("room", {"order"}, "A tile fits the pads.", never).constraint("never", {"order"}, "Nothing does.", never);
+                }),
+                HasSubstr("the constraints of its space contradict each other"));
     TuneOptions options = quiet(-1);
     EXPECT_THAT(error_of([&] { tune(task, nullptr, options); }), HasSubstr("a budget is negative"));
     options = quiet(4);

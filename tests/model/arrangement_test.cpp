@@ -41,7 +41,7 @@ TEST(Arrangement, LeavesWeightsThatAreInputs) {
     Graph graph = convolution(false);
     std::vector<PlacedNode> placed = place_nodes(graph, {});
     int asked = 0;
-    arrange_constants(graph, placed, [&](const PlacedNode &, const Arrangement &) { return ++asked > 0; });
+    arrange_constants(graph, placed, find_machine("ax01"), [&](const PlacedNode &, const Arrangement &) { return ++asked > 0; });
     EXPECT_EQ(asked, 0);
     EXPECT_EQ(placed[0].inputs[1], graph.inputs[1].value);
 }

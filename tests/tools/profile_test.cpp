@@ -79,6 +79,8 @@ TEST_F(ProfileTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of("missing.in"), HasSubstr("missing.in"));
     for (const std::string option : {"--trace", "--html", "--retire-log"})
         EXPECT_THAT(error_of(program_ + " " + option + " no/such/folder"), HasSubstr("cannot write 'no/such/folder': check that its folder exists"));
+    EXPECT_THAT(error_of("--op gemm --shape 4096x4096x4096 --trace no/such/folder"), HasSubstr("cannot write 'no/such/folder'")) << "before it tunes";
+    EXPECT_THAT(error_of(program_ + " --trace /"), HasSubstr("cannot write '/': it is a folder"));
     write("wild.s", "jal x0, 4000\n");
     EXPECT_THAT(error_of("wild.s"), HasSubstr("there is no packet at address"));
 }
