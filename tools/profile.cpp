@@ -110,7 +110,7 @@ atalla::Profile analyzed(const Options &options, const atalla::Subject &subject)
     const bool by_call = !subject.calls.empty() && subject.machine.timed();
     atalla::CallShares shares(subject.program, subject.calls);
     const atalla::RunResult result = subject.run({.per_packet = true, .observer = by_call ? &shares : nullptr});
-    atalla::Profile profile = make_profile(subject.machine, subject.program, result, options.hottest);
+    atalla::Profile profile = make_profile(subject.machine, subject.program, result, options.hottest, subject.flops);
     if (by_call) profile.by_node = shares.take();
     return profile;
 }

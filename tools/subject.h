@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Subject {
     Machine machine;
     Program program;
     std::vector<CallRange> calls;  // of a compiled model
+    std::optional<uint64_t> flops;  // of an operator: what its result takes
     // Runs from reset with the same data each time. Error if the program is refused.
     std::function<RunResult(const RunOptions &)> run;
 };

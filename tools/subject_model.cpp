@@ -76,7 +76,7 @@ Subject subject_of_model(const std::filesystem::path &file, const std::vector<st
     const Model::Specialization &specialization = model->specializations()[specialization_for(*model, tensors)];
     if (specialization.program.packets.empty())
         throw Error(fmt::format("nothing of '{}' runs on the accelerator: ./atalla inspect {} says why", file.string(), file.string()));
-    Subject subject{model->table().name()->str(), model->machine(), specialization.program, {}, {}};
+    Subject subject{model->table().name()->str(), model->machine(), specialization.program, {}, {}, {}};
     if (const auto *calls = specialization.table->code()->calls())
         for (const auto *call : *calls) subject.calls.push_back({call->name()->str(), call->begin(), call->end()});
     // Packets that belong to no Func, such as those that wait for transfers, are those of their routine.

@@ -121,7 +121,7 @@ private:
     std::vector<ResourceUse> list_;
 };
 
-Roofline make_roofline(const Machine &machine, const Counters &counters) {
+Roofline make_roofline(const Machine &machine, const Counters &counters, std::optional<uint64_t> flops) {
     const auto lanes = static_cast<uint64_t>(machine.vec.vl);
     const auto count = [&](Unit unit) { return counters.unit_operations[static_cast<size_t>(unit)]; };
     Roofline roofline;
@@ -135,6 +135,7 @@ Roofline make_roofline(const Machine &machine, const Counters &counters) {
         roofline.peak_flops = static_cast<double>(lanes) * std::min<double>(static_cast<double>(machine.issue.lane_ops),
                                                                            3.0 / static_cast<double>(machine.vec.ii));
     }
+    roofline.flops = flops.value_or(roofline.flops);
     roofline.dram_bytes = counters.dram_beats * static_cast<uint64_t>(machine.sdma.beat);
     roofline.peak_bytes = static_cast<double>(machine.sdma.beat) / static_cast<double>(machine.dram.cas);
     roofline.flops_per_cycle = static_cast<double>(roofline.flops) / static_cast<double>(std::max<uint64_t>(counters.cycles, 1));
@@ -163,7 +164,7 @@ uint64_t Share::cycles() const { return std::accumulate(stalls.begin(), stalls.e
 
 double Roofline::ceiling() const { return std::min(peak_flops, flops_per_byte * peak_bytes); }
 
-Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest) {
+Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest, std::optional<uint64_t> flops) {
     Profile profile;
     profile.counters = result.counters;
     std::map<std::string, Share> by_func, by_node;
@@ -191,7 +192,7 @@ Profile make_profile(const Machine &machine, const Program &program, const RunRe
     std::ranges::stable_sort(profile.hottest, std::greater(), [](const HotPacket &one) { return one.share.cycles(); });
     profile.hottest.resize(std::min(hottest, profile.hottest.size()));
     profile.resources = Resources(machine, result).list(operation_counts(program, result));
-    profile.roofline = make_roofline(machine, result.counters);
+    profile.roofline = make_roofline(machine, result.counters, flops);
     name_bound(profile);
     return profile;
 }

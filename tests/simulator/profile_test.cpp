@@ -101,6 +101,7 @@ TEST(Profiles, NameTheUnitThatIsBusy) {
     EXPECT_EQ(profile.roofline.of, "lanes");
     EXPECT_EQ(profile.roofline.flops, 600u * 32);
     EXPECT_EQ(profile.roofline.peak_flops, 32);
+    EXPECT_EQ(make_profile(ran.machine, ran.program, ran.result, 10, 500).roofline.flops, 500u) << "what the problem asks for, where it is known";
 }
 
 TEST(Recordings, SlicesOfATrackDoNotOverlapAndCoverEveryCycleOfIssue) {
