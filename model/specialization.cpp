@@ -142,7 +142,7 @@ private:
                 note_call(node, run, time);
                 const Node &n = graph_.nodes[static_cast<size_t>(node)];
                 if (run.device && placed(node).place == PlacedNode::Device) {
-                    for (ValueId id : placed(node).inputs) use(id, true, begin, time);
+                    for (ValueId id : placed(node).inputs) use(id, true, made_on_device(id) ? time : begin, time);
                     for (ValueId id : n.outputs) {
                         Life &l = life(id);
                         l.on_device = true;
@@ -165,6 +165,10 @@ private:
         const int kernel = plan_.kernel_of[static_cast<size_t>(node)];
         const std::string result = n.outputs.empty() || !n.outputs[0] ? "" : graph_.value(n.outputs[0]).name;
         drawn_.calls.push_back({time, static_cast<size_t>(&run - runs_.data()), run.device, run.device ? plan_.kernels[static_cast<size_t>(kernel)].routine.name : n.target, result, run.device ? "" : p.reason});
+    }
+    bool made_on_device(ValueId id) const {
+        const int32_t producer = graph_.value(root(id)).producer;
+        return producer >= 0 && device_node_[static_cast<size_t>(producer)];
     }
     // What the host makes is brought over at the start of the segment that first reads it.
     void use(ValueId id, bool device, int32_t first, int32_t last) {

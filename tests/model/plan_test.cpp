@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
+#include "tests/graph_import/fixtures.h"
 #include "tests/model/graphs.h"
 
 namespace atalla {
@@ -36,23 +40,88 @@ CompiledModel compiled(bool with_host) {
     return compile_model(two_chains(), find_machine("ax01"), options);
 }
 
+// Tensors that are alive at the same time do not overlap, and what is made once is there from then on.
+void expect_sound(const CompiledModel &model) {
+    constexpr int64_t alignment = 2048;   // a page of the DRAM
+    ASSERT_EQ(model.plans.size(), 1u);
+    const ModelPlan &plan = model.plans[0];
+    std::map<std::string, const PlannedTensor *> tensors;
+    for (const PlannedTensor &a : plan.tensors) {
+        tensors[a.name] = &a;
+        EXPECT_EQ(a.offset % alignment, 0) << a.name;
+        EXPECT_LE(a.offset + a.bytes, plan.arena_bytes) << a.name;
+        EXPECT_LE(a.first, a.last) << a.name;
+        for (const PlannedTensor &b : plan.tensors) {
+            if (&a == &b) continue;
+            const bool together = a.first <= b.last && b.first <= a.last, overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+            EXPECT_FALSE(together && overlap) << a.name << " and " << b.name;
+        }
+    }
+    EXPECT_GE(plan.arena_bytes, plan.arena_bound);
+    EXPECT_EQ(static_cast<uint64_t>(plan.arena_bytes), model.tables.specializations[0]->arena_bytes);
+    std::set<std::string> made;
+    for (size_t i = 0; i < plan.calls.size(); i++) {
+        const PlannedCall &call = plan.calls[i];
+        EXPECT_TRUE(made.insert(call.result).second) << call.result;
+        if (i > 0) {
+            const PlannedCall &before = plan.calls[i - 1];
+            EXPECT_LT(before.time, call.time) << call.result;
+            EXPECT_EQ(before.segment + (before.device != call.device), call.segment) << call.result << ": neighbours on one side are one segment";
+        }
+        const auto tensor = tensors.find(call.result);
+        if (call.device) {
+            ASSERT_TRUE(tensor != tensors.end()) << call.result;
+            EXPECT_EQ(tensor->second->first, call.time) << call.result;
+        } else if (tensor != tensors.end()) {
+            EXPECT_GT(tensor->second->first, call.time) << call.result << ": it comes from the host";
+        }
+    }
+}
+
 TEST(ModelPlan, TensorsThatAreAliveTogetherAreApart) {
     for (const bool with_host : {false, true}) {
         const CompiledModel model = compiled(with_host);
-        ASSERT_EQ(model.plans.size(), 1u);
-        const ModelPlan &plan = model.plans[0];
-        EXPECT_GE(plan.tensors.size(), 4u);
-        for (const PlannedTensor &a : plan.tensors) {
-            EXPECT_LE(a.offset + a.bytes, plan.arena_bytes) << a.name;
-            for (const PlannedTensor &b : plan.tensors) {
-                if (&a == &b) continue;
-                const bool together = a.first <= b.last && b.first <= a.last, overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-                EXPECT_FALSE(together && overlap) << a.name << " and " << b.name;
-            }
-        }
-        EXPECT_GE(plan.arena_bytes, plan.arena_bound);
-        EXPECT_EQ(static_cast<uint64_t>(plan.arena_bytes), model.tables.specializations[0]->arena_bytes);
+        EXPECT_GE(model.plans.at(0).tensors.size(), 4u);
+        expect_sound(model);
     }
+}
+
+TEST(ModelPlan, OfExportedModelsIsSound) {
+    const Fixtures fixtures("models");
+    size_t models = 0;
+    for (const Fixture &fixture : fixtures.all()) {
+        const Graph imported = fixtures.import(fixture).graph;
+        if (!imported.symbols.empty()) continue;
+        SCOPED_TRACE(fixture.name);
+        models++;
+        CompileModelOptions options;
+        options.kernels.measured = 1;
+        expect_sound(compile_model(imported, find_machine("ax01"), options));
+    }
+    EXPECT_GE(models, 20u);
+}
+
+// Four branches that do not need each other, each with a host's sinus in its middle, are in three segments in whichever order they come.
+TEST(ModelPlan, CrossingsAreFewest) {
+    Graph graph;
+    graph.name = "branches";
+    const std::vector<int64_t> sizes = {16, 64};
+    const ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
+    for (int64_t branch = 0; branch < 4; branch++) {
+        const ValueId scaled = add_node(graph, "aten::mul.Scalar", {{"self", x}, {"other", SymInt(branch + 2)}}, sizes);
+        const ValueId far = add_node(graph, "aten::sin", {{"self", scaled}}, sizes);
+        GraphOutput output;
+        output.value = add_node(graph, "aten::softmax.int", {{"self", far}, {"dim", SymInt(1)}}, sizes);
+        output.name = "y" + std::to_string(branch);
+        graph.outputs.push_back(output);
+    }
+    CompileModelOptions options;
+    options.kernels.measured = 1;
+    options.placement.on_host = {"aten::sin"};
+    const CompiledModel model = compile_model(graph, find_machine("ax01"), options);
+    expect_sound(model);
+    EXPECT_EQ(model.plans[0].calls.size(), 12u);
+    EXPECT_EQ(model.plans[0].segments(), 3u);
 }
 
 TEST(ModelPlan, CallsAreThoseOfTheLoadable) {
