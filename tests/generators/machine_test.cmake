@@ -1,0 +1,15 @@
+# atalla_machine_test(name [ROUNDS n] [LONG_ROUNDS n] SOURCES a.cpp ... DEPENDS ...): a test program for each machine, test_<name>_<machine>,
+# which ATALLA_TEST_MACHINE names. With LONG_ROUNDS also test_<name>_long_<machine>, behind --long; ATALLA_TEST_ROUNDS tells the two apart.
+function(atalla_machine_test name)
+    cmake_parse_arguments(ARG "" "ROUNDS;LONG_ROUNDS" "SOURCES;DEPENDS" ${ARGN})
+    foreach(machine ax01 ax01-psum fsim)
+        string(MAKE_C_IDENTIFIER ${machine} suffix)
+        atalla_test(${name}_${suffix} HALIDE SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
+        target_compile_definitions(test_${name}_${suffix} PRIVATE ATALLA_TEST_MACHINE="${machine}" $<$<BOOL:${ARG_ROUNDS}>:ATALLA_TEST_ROUNDS=${ARG_ROUNDS}>)
+        if(ARG_LONG_ROUNDS)
+            atalla_test(${name}_long_${suffix} HALIDE LONG SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
+            target_compile_definitions(test_${name}_long_${suffix} PRIVATE ATALLA_TEST_MACHINE="${machine}" ATALLA_TEST_ROUNDS=${ARG_LONG_ROUNDS})
+            set_tests_properties(${name}_long_${suffix} PROPERTIES TIMEOUT 7200)
+        endif()
+    endforeach()
+endfunction()
