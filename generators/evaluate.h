@@ -20,6 +20,7 @@ struct Evaluation {
     Status status = Failed;
     int64_t cycles = 0;            // if TimedOut, of the part that ran; 0 for a program that may never end
     std::string reason;            // if not Ok
+    std::string rule;              // if Refused, which rule of the machine the program broke
     nlohmann::json counters;       // counters_json(), null if the program did not run
     double seconds_lower = 0;      // lowering and code generation
     double seconds_simulate = 0;
@@ -29,10 +30,11 @@ struct Evaluation {
 // layers up to the generators, and Halide's version.
 std::string compiler_fingerprint();
 
-// Two sets of tensors.
+// Sets of tensors.
 //   Normal: normally distributed values.
-//   Special: the same with a few rows that hold zeros of both signs, denormals, infinities and NaN.
-enum class DataSet { Normal, Special };
+//   Special: the same with a few rows that hold zeros of both signs, denormals, infinities, NaN and the largest finite values.
+//   Bounded: Special without the largest finite values.
+enum class DataSet { Normal, Special, Bounded };
 std::vector<TensorData> random_inputs(const std::vector<TensorSpec> &tensors, DataSet set, uint64_t seed);
 
 // Where two tensors first differ, as a sentence, and how often; empty if they agree bit for bit. Two NaN agree whatever
@@ -56,7 +58,8 @@ public:
     // `cycle_limit` cycles (0: no limit) is TimedOut.
     Evaluation evaluate(const Point &point, int64_t cycle_limit = 0) const;
     // Compares the point's results on the special data with those of the unoptimized program, bit for bit, and on the normal
-    // data with float64. Empty if they agree, otherwise what differs.
+    // data with float64. Empty if they agree, otherwise what differs. A functional machine aborts where a scalar operation
+    // overflows; if the unoptimized program does, the special data are bounded.
     std::string verify(const Point &point) const;
 
     // The unoptimized program as a point: the workload's naive one, marked. evaluate() takes it too, but no space has it.
@@ -73,6 +76,7 @@ public:
 private:
     // Results on the special data that every program of the workload must have.
     struct Expected {
+        DataSet set = DataSet::Special;
         std::vector<TensorData> outputs;
         std::optional<Evaluation> run;
     };

@@ -109,7 +109,8 @@ WorkloadList workloads_of_database(const Database &database, const Machine &mach
 std::string check_kernel(const KernelLibrary &library, const LibraryKernel &kernel) {
     try {
         const std::unique_ptr<Workload> workload = find_operator(kernel.op).parse(kernel.workload);
-        for (const DataSet set : {DataSet::Normal, DataSet::Special}) {
+        // A functional machine aborts where a scalar sum of large values overflows, and only the unoptimized program tells whether that is right.
+        for (const DataSet set : {DataSet::Normal, library.machine.timed() ? DataSet::Special : DataSet::Bounded}) {
             const std::vector<TensorData> inputs = random_inputs(workload->inputs(), set, 1);
             const LibraryRun run = run_kernel(library, kernel, inputs);
             if (set == DataSet::Normal && run.cycles != kernel.cycles) return fmt::format("takes {} cycles, not {}", run.cycles, kernel.cycles);

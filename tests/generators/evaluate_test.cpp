@@ -140,6 +140,21 @@ TEST_F(Measurement, VerificationFindsAWrongSpecialValue) {
     EXPECT_THAT(evaluator.verify(point), StartsWith("against the unoptimized program, "));
 }
 
+// fsim aborts where a scalar sum overflows: such a sum has no result there, with or without optimization.
+TEST_F(Measurement, SpecialValuesAreBoundedWhereSumsOverflow) {
+    const auto workload = std::shared_ptr<const Workload>(find_operator("sum").workload({{"shape", "37x38"}}));
+    Random random(9);
+    int with_largest = 0;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        const Evaluator evaluator(workload, find_machine("fsim"), seed);
+        EXPECT_EQ(evaluator.verify(*sample(workload->space(evaluator.machine()), random)), "") << seed;
+        const auto largest = [&](DataSet set) { return std::ranges::count_if(evaluator.inputs(set)[0], [](uint16_t v) { return (v & 0x7FFF) == 0x7F7F; }); };
+        EXPECT_EQ(largest(DataSet::Bounded), 0);
+        with_largest += largest(DataSet::Special) > 0;
+    }
+    EXPECT_GT(with_largest, 0);
+}
+
 TEST_F(Measurement, AThrownErrorIsAFailedTrial) {
     const auto wrong = std::make_shared<WrongWorkload>(gemm_workload("8x8x8"), [](const Machine &, const Point &) -> KernelDefinition { throw Error("no such tile"); });
     const Evaluator evaluator(wrong, machine);
