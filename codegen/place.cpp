@@ -208,8 +208,8 @@ void add_guard_rows(Kernel &kernel, int index) {
 // Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
 class Stacks {
 public:
-    Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted, bool guards)
-        : kernel_(kernel), wanted_(wanted), guards_(guards), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
+    Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted, bool guards, bool round = true)
+        : kernel_(kernel), wanted_(wanted), guards_(guards), round_(round), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
 
     // As many pads as every access allows; fewer where that many have no room left at the same height.
     bool add(size_t i) {
@@ -254,6 +254,7 @@ public:
 private:
     int64_t height(int first, int count) const { return *std::max_element(top_.begin() + first, top_.begin() + first + count); }
     int most_pads(const Allocation &allocation) const {
+        if (!round_) return 1;
         const auto it = wanted_.find(allocation.name);
         return it != wanted_.end() && it->second.pads > 0 ? std::min(it->second.pads, pads_) : pads_;
     }
@@ -265,6 +266,7 @@ private:
     Kernel &kernel_;
     const std::map<std::string, PadLayout> &wanted_;
     bool guards_;                // leave guard rows
+    bool round_;                 // allocations may go round several pads
     int pads_;
     std::vector<int64_t> top_;   // by pad: the first free row
 };
@@ -276,13 +278,17 @@ void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &w
         for (size_t i = 0; i < kernel.allocations.size() && fits; i++) fits = in_program_order.add(i);
         if (fits) return;
     }
-    Stacks stacks(kernel, wanted, false);
-    for (size_t i : stacks.by_width()) {
-        if (stacks.add(i)) continue;
-        const Allocation &allocation = kernel.allocations[i];
-        throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", allocation.name, allocation.rows_per_pad(),
-                                kernel.machine->pad_rows() - allocation.base_row, kernel.machine->pad_rows()));
+    // Where a share of one in every pad leaves no pad with room for another whole, each has one pad.
+    const Allocation *without_room = nullptr;
+    for (const bool round : {true, false}) {
+        Stacks stacks(kernel, wanted, false, round);
+        const std::vector<size_t> order = stacks.by_width();
+        const auto found = std::find_if_not(order.begin(), order.end(), [&](size_t i) { return stacks.add(i); });
+        if (found == order.end()) return;
+        without_room = &kernel.allocations[*found];
     }
+    throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", without_room->name,
+                            without_room->rows_per_pad(), kernel.machine->pad_rows() - without_room->base_row, kernel.machine->pad_rows()));
 }
 
 }  // namespace

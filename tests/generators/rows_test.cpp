@@ -87,6 +87,17 @@ TEST_F(Rows, Normalizations) {
     }
 }
 
+// What fits the pads by the space's count has a place in them: large blocks beside small ones, each point of the space.
+TEST_F(Rows, EveryPointOfColumnsHasAPlace) {
+    const Evaluator evaluator(find_operator("log_softmax").workload({{"shape", "3x29x13"}, {"dim", "0"}}), machine);
+    int points = 0;
+    for_each(evaluator.workload().space(machine), [&](const Point &point) {
+        EXPECT_EQ(evaluator.evaluate(point).reason, "") << point.assignments();
+        return ++points < 40;
+    });
+    EXPECT_GE(points, 5);
+}
+
 // Rows whose vectors are the weights of the array: 12 to 32 of them at a time, all of a row or an equal part.
 TEST_F(Rows, LongRows) {
     const std::vector<int64_t> lengths = machine.timed() ? std::vector<int64_t>{384, 1000, 1088} : std::vector<int64_t>{384, 401};
