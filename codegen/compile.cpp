@@ -34,23 +34,27 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where those are too few, fewer do.
-// Where straight code alone takes too many registers, it keeps its order.
+// Where straight code alone takes too many registers, it keeps its order, and masks that are constants are made again.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
-    const Blocks unpacked = blocks;
+    Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
         const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle;
+        bool again = false;   // from the start, with more masks
         if (result.fits_cache || !(turns || (overlaps && options.overlap == OverlapIterations::Long))) {
             packed();
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                if (!turns && !overlaps && !idles && (!optimize || options.in_order)) throw;
+                const bool simplest = !turns && !overlaps && !idles && (!optimize || options.in_order);
+                again = simplest && make_masks_again(kernel, unpacked);
+                if (simplest && !again) throw;
             }
         }
-        if (idles) options.idle = false;
+        if (again) options = {};
+        else if (idles) options.idle = false;
         else if (turns) options.turn = false;
         else if (!overlaps) options.in_order = true;
         else options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;

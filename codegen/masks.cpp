@@ -15,47 +15,83 @@ bool has_masks(const Kernel &kernel) {
     return std::any_of(beyond_all_lanes, kernel.registers.end(), [](const RegInfo &info) { return info.cls == RegisterClass::Mask; });
 }
 
-struct Uses {
-    std::set<size_t> blocks;
-    bool crosses = false;   // a block reads what another one, or its own turn before, has made
-};
-
-std::map<int32_t, Uses> uses_of_masks(const Kernel &kernel, const Blocks &blocks) {
-    std::map<int32_t, Uses> uses;
-    for (size_t b = 0; b < blocks.size(); b++) {
+// The masks that every block makes before it reads them.
+std::set<int32_t> masks_of_blocks(const Kernel &kernel, const Blocks &blocks) {
+    std::set<int32_t> all, crossing;
+    for (const Block &block : blocks) {
         std::set<int32_t> made;
-        for (const Op &op : blocks[b].ops) {
-            for (Reg r : reads_of(op)) {
-                if (!kernel.is_mask(r)) continue;
-                uses[r.id].blocks.insert(b);
-                if (!made.count(r.id)) uses[r.id].crosses = true;
-            }
+        for (const Op &op : block.ops) {
+            for (Reg r : reads_of(op))
+                if (kernel.is_mask(r) && !made.count(r.id)) crossing.insert(r.id);
             if (kernel.is_mask(op.dst)) {
-                uses[op.dst.id].blocks.insert(b);
+                all.insert(op.dst.id);
                 made.insert(op.dst.id);
             }
             if (!op.side) continue;
             for (const Op &inner : *op.side) {
                 for (Reg r : reads_of(inner))
-                    if (kernel.is_mask(r)) uses[r.id].crosses = true;
-                if (kernel.is_mask(inner.dst)) uses[inner.dst.id].crosses = true;
+                    if (kernel.is_mask(r)) crossing.insert(r.id);
+                if (kernel.is_mask(inner.dst)) crossing.insert(inner.dst.id);
             }
         }
     }
-    return uses;
+    std::set<int32_t> own;
+    std::set_difference(all.begin(), all.end(), crossing.begin(), crossing.end(), std::inserter(own, own.end()));
+    return own;
 }
 
 }  // namespace
 
 void separate_masks(Kernel &kernel, Blocks &blocks) {
     if (!has_masks(kernel)) return;
-    std::map<size_t, Renaming> names;   // by block
-    for (const auto &[id, uses] : uses_of_masks(kernel, blocks)) {
-        if (uses.crosses || uses.blocks.size() < 2) continue;
-        for (auto b = std::next(uses.blocks.begin()); b != uses.blocks.end(); ++b) names[*b][id] = kernel.register_like(Reg{id});
+    const std::set<int32_t> own = masks_of_blocks(kernel, blocks);
+    std::set<int32_t> named;   // of them, those whose register has a first use
+    for (Block &block : blocks) {
+        Renaming names;
+        for (Op &op : block.ops) {
+            const Reg mask = op.dst;
+            rename(op, names);
+            if (own.count(mask.id) && !op.keeps_dst && !named.insert(mask.id).second) op.dst = names[mask.id] = kernel.register_like(mask);
+        }
     }
-    for (const auto &[b, own] : names)
-        for (Op &op : blocks[b].ops) rename(op, own);
+}
+
+bool make_masks_again(Kernel &kernel, Blocks &blocks) {
+    const size_t most_kept = static_cast<size_t>(kernel.machine->regs.mask) / 2;
+    bool again = false;
+    for (Block &block : blocks) {
+        std::map<int32_t, Op> makers;        // of constant lanes
+        std::vector<int32_t> kept;           // the least recently used first
+        Renaming names;
+        std::vector<Op> ops;
+        const auto keep = [&](int32_t id) {
+            std::erase(kept, id);
+            kept.push_back(id);
+            if (kept.size() > most_kept) kept.erase(kept.begin());
+        };
+        for (Op &op : block.ops) {
+            for (Reg r : reads_of(op)) {
+                if (!kernel.is_mask(r)) continue;
+                const auto maker = makers.find(r.id);
+                if (maker != makers.end() && std::find(kept.begin(), kept.end(), r.id) == kept.end()) {
+                    ops.push_back(maker->second);
+                    ops.back().dst = names[r.id] = kernel.register_like(r);
+                    again = true;
+                }
+                keep(r.id);
+            }
+            if (kernel.is_mask(op.dst)) {
+                names.erase(op.dst.id);
+                makers.erase(op.dst.id);
+                if (op.opcode == Opcode::mv_stm && kernel.registers[op.src[0].id].constant) makers[op.dst.id] = op;
+                keep(op.dst.id);
+            }
+            rename(op, names);
+            ops.push_back(std::move(op));
+        }
+        block.ops = std::move(ops);
+    }
+    return again;
 }
 
 std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b) {

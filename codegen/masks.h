@@ -11,10 +11,14 @@
 
 namespace atalla::codegen {
 
-// Blocks that are copies of one another, such as the last turn of a loop behind it, make and read the same masks. One that every
-// block makes before it reads it gets a register of its own in each of them: it is busy where it is used, and not from the first to
-// the last of these blocks.
+// Code that is there several times, such as unrolled iterations or the last turn of a loop behind it, makes and reads the same masks.
+// One that every block makes before it reads it gets a register of its own each time that it is made: it is busy where it is used, and
+// not from the first to the last of these places.
 void separate_masks(Kernel &kernel, Blocks &blocks);
+
+// Makes masks of constant lanes again where, since their last use, a block has used more others than there are registers. False if
+// there are none.
+bool make_masks_again(Kernel &kernel, Blocks &blocks);
 
 // Masks whose values blocks share, while block `b` runs: made in one and read in another, with b among those from the first to the
 // last that has them, loops around those included.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/dependence.h"
 #include "codegen/list_schedule.h"
@@ -34,6 +35,47 @@ TEST_F(Masks, OfBlocksThatMakeThemBeforeTheyReadThemAreSeparate) {
     EXPECT_NE(third, second);
     for (const Block &block : blocks) EXPECT_EQ(block.ops[1].mask, block.ops[0].dst);
     EXPECT_EQ(kernel.cls(second), RegisterClass::Mask);
+}
+
+TEST_F(Masks, ThatABlockMakesAgainAreSeparate) {
+    const Reg m = mask("m");
+    std::vector<Op> twice = use(m);
+    const std::vector<Op> again = use(m);
+    twice.insert(twice.end(), again.begin(), again.end());
+    Blocks blocks = {block_of(twice)};
+    separate_masks(kernel, blocks);
+    const std::vector<Op> &ops = blocks[0].ops;
+    EXPECT_EQ(ops[0].dst, m);
+    EXPECT_EQ(ops[1].mask, m);
+    EXPECT_NE(ops[2].dst, m);
+    EXPECT_EQ(ops[3].mask, ops[2].dst);
+}
+
+TEST_F(Masks, OfConstantLanesAreMadeAgainWhereManyOthersAreUsedInBetween) {
+    constexpr size_t many = 12;
+    std::vector<Op> ops;
+    std::vector<Reg> masks;
+    for (size_t i = 0; i < many; i++) {
+        masks.push_back(mask("m"));
+        ops.push_back(op(Opcode::mv_stm, masks[i], {kernel.constant(static_cast<int32_t>(1u << i))}));
+    }
+    const auto read_all = [&] {
+        for (Reg m : masks) ops.push_back(masked(Opcode::add_vv, y, {x, x}, m));
+    };
+    read_all();
+    Blocks few = {block_of({ops.begin(), ops.begin() + 5})};
+    EXPECT_FALSE(make_masks_again(kernel, few));
+    read_all();
+    Blocks blocks = {block_of(ops)};
+    ASSERT_TRUE(make_masks_again(kernel, blocks));
+    // Every reader has the lanes that it had.
+    std::map<Reg, int32_t> lanes;
+    size_t readers = 0;
+    for (const Op &o : blocks[0].ops)
+        if (o.opcode == Opcode::mv_stm) lanes[o.dst] = *kernel.registers[o.src[0].id].constant;
+        else EXPECT_EQ(lanes.at(o.mask), static_cast<int32_t>(1u << (readers++ % many)));
+    EXPECT_EQ(readers, 2 * many);
+    EXPECT_FALSE(make_masks_again(kernel, blocks)) << "once is enough";
 }
 
 TEST_F(Masks, OfABlockThatReadsWhatAnotherMadeStayOne) {
