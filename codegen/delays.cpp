@@ -149,7 +149,8 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
         std::vector<OpGroup> packets = gather(graph, &packet_of);
         int from = 0, at = -1, missing = 0;
         for (const Edge &e : graph.edges) {
-            if (!e.hard) continue;
+            // A packet takes a cycle at least.
+            if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) >= e.latency) continue;
             const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
             if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                 at = packet_of[e.to];

@@ -1,6 +1,9 @@
 #include "codegen/list_schedule.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <queue>
 #include <vector>
 
 #include "codegen/masks.h"
@@ -9,6 +12,44 @@ namespace atalla::codegen {
 
 namespace {
 
+// Operations that wait for no other one, in the order in which they are tried.
+class Ready {
+public:
+    // In order: by their place in the block; otherwise those on the longest way to the end first.
+    Ready(const ScheduleGraph &graph, bool in_order) : in_order_(in_order), rank_(graph.ops.size()) {
+        std::vector<int> by_rank(graph.ops.size());
+        std::iota(by_rank.begin(), by_rank.end(), 0);
+        if (!in_order) std::stable_sort(by_rank.begin(), by_rank.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
+        for (size_t r = 0; r < by_rank.size(); r++) rank_[by_rank[r]] = static_cast<int>(r);
+    }
+
+    // To be tried from cycle `earliest` on. What may run in this cycle already is tried behind all others, which kept it waiting.
+    void add(int i, int earliest) {
+        if (in_order_ || earliest <= cycle_) now_.push_back(i);
+        else later_.emplace(earliest, i);
+    }
+    void start_cycle(int cycle) {
+        cycle_ = cycle;
+        const auto before = [&](int a, int b) { return rank_[a] < rank_[b]; };
+        now_.erase(std::remove(now_.begin(), now_.end(), gone), now_.end());
+        for (; !later_.empty() && later_.top().first <= cycle; later_.pop()) now_.push_back(later_.top().second);
+        const auto added = std::is_sorted_until(now_.begin(), now_.end(), before);
+        std::sort(added, now_.end(), before);
+        std::inplace_merge(now_.begin(), added, now_.end(), before);
+    }
+    size_t size() const { return now_.size(); }
+    int at(size_t place) const { return now_[place]; }
+    void remove(size_t place) { now_[place] = gone; }
+    static constexpr int gone = -1;
+
+private:
+    using Waiting = std::pair<int, int>;   // the first cycle, the operation
+    bool in_order_;
+    int cycle_ = -1;
+    std::vector<int> rank_, now_;
+    std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> later_;
+};
+
 // Gives every operation of the graph its cycle. With `shared_masks` it counts the masks that are alive, and returns nothing where
 // that leads nowhere.
 std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles, bool in_order = false) {
@@ -16,50 +57,46 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     constexpr int most_idle = 256;
     const size_t n = graph.ops.size();
     ResourceTable table(kernel, 0, packet_cycles);
-    std::vector<Claim> claims;
-    for (const Op &op : graph.ops) claims.push_back(table.claim(op));
+    const std::vector<Claim> claims = table.claims(graph.ops);
     std::vector<int> missing(n, 0), earliest(n, 0);
     for (const Edge &e : graph.edges) missing[e.to]++;
-    std::vector<int> ready;
+    Ready ready(graph, in_order);
     for (size_t i = 0; i < n; i++)
-        if (missing[i] == 0) ready.push_back(static_cast<int>(i));
+        if (missing[i] == 0) ready.add(static_cast<int>(i), 0);
     size_t done = 0;
     std::optional<MaskBudget> masks;
     if (shared_masks != nullptr) masks.emplace(kernel, graph, *shared_masks);
+    const bool masks_may_become_free = masks && masks->limits();
     int idle = 0;   // cycles in which nothing was scheduled
     // In order, operations that wait for nothing would still run far ahead of the others.
     constexpr int most_ahead = 96;
     int first_open = 0;
-    for (int cycle = 0; done < n;) {
+    for (int cycle = 0; done < n; cycle++) {
         const size_t before = done;
-        std::sort(ready.begin(), ready.end(), [&](int a, int b) { return !in_order && graph.height[a] != graph.height[b] ? graph.height[a] > graph.height[b] : a < b; });
-        bool again = true;
-        while (again) {
-            again = false;
-            for (size_t r = 0; r < ready.size(); r++) {
-                const int i = ready[r];
-                if (in_order && i > first_open + most_ahead) break;
-                if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
-                if (!is_marker(graph.ops[i])) {
-                    if (!table.fits(claims[i], cycle)) continue;
-                    table.take(claims[i], cycle);
-                }
-                graph.cycle[i] = cycle;
-                if (masks) masks->take(i);
-                while (first_open < static_cast<int>(n) && graph.cycle[static_cast<size_t>(first_open)] >= 0) first_open++;
-                done++;
-                ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(r));
-                for (int e : graph.out[i]) {
-                    const Edge &edge = graph.edges[e];
-                    const int apart = edge.hard ? edge.latency : (edge.latency + packet_cycles - 1) / packet_cycles;
-                    earliest[edge.to] = std::max(earliest[edge.to], cycle + apart);
-                    if (--missing[edge.to] == 0) ready.push_back(edge.to);
-                }
-                again = true;
-                break;
+        ready.start_cycle(cycle);
+        for (size_t r = 0; r < ready.size(); r++) {
+            const int i = ready.at(r);
+            if (i == Ready::gone) continue;
+            if (in_order && i > first_open + most_ahead) break;
+            if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
+            if (!is_marker(graph.ops[i])) {
+                if (table.full(cycle) || !table.fits(claims[i], cycle)) continue;
+                table.take(claims[i], cycle);
             }
+            graph.cycle[i] = cycle;
+            if (masks) masks->take(i);
+            while (first_open < static_cast<int>(n) && graph.cycle[static_cast<size_t>(first_open)] >= 0) first_open++;
+            done++;
+            ready.remove(r);
+            for (int e : graph.out[i]) {
+                const Edge &edge = graph.edges[e];
+                const int apart = edge.hard ? edge.latency : (edge.latency + packet_cycles - 1) / packet_cycles;
+                earliest[edge.to] = std::max(earliest[edge.to], cycle + apart);
+                if (--missing[edge.to] == 0) ready.add(edge.to, earliest[edge.to]);
+            }
+            // What did not fit before fits still less now, but for masks.
+            if (masks_may_become_free) r = static_cast<size_t>(-1);
         }
-        cycle++;
         idle = done == before ? idle + 1 : 0;
         if (masks && idle > most_idle) return std::nullopt;
     }

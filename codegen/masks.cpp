@@ -122,6 +122,8 @@ std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b)
 
 MaskBudget::MaskBudget(const Kernel &kernel, const ScheduleGraph &graph, const std::set<Reg> &shared)
     : kernel_(kernel), graph_(graph), shared_(shared), free_(static_cast<int>(kernel.machine->regs.mask) - 1 - static_cast<int>(shared.size())) {
+    limits_ = std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return counts(op.dst); });
+    if (!limits_) return;
     for (const Op &op : graph.ops)
         for (Reg r : reads_of(op))
             if (counts(r)) readers_[r]++;
@@ -131,12 +133,14 @@ MaskBudget::MaskBudget(const Kernel &kernel, const ScheduleGraph &graph, const s
 }
 
 bool MaskBudget::fits(int i) const {
+    if (!limits_) return true;
     const Op &op = graph_.ops[i];
     const int live = static_cast<int>(live_.size());
     return !counts(op.dst) || live_.count(op.dst) || live < free_ / 2 || (live < free_ && readers_wait_for(i));
 }
 
 void MaskBudget::take(int i) {
+    if (!limits_) return;
     const Op &op = graph_.ops[i];
     if (counts(op.dst) && readers_.count(op.dst)) live_.insert(op.dst);
     for (Reg r : reads_of(op))

@@ -33,6 +33,8 @@ public:
     // Is there a register for what operation `i` of the graph makes?
     bool fits(int i) const;
     void take(int i);
+    // Does any operation make a mask that counts?
+    bool limits() const { return limits_; }
 
 private:
     bool readers_wait_for(int i) const;
@@ -42,6 +44,7 @@ private:
     const ScheduleGraph &graph_;
     const std::set<Reg> &shared_;
     int free_;
+    bool limits_ = false;
     std::map<Reg, int> readers_;   // still to come, of masks made here
     std::set<Reg> live_;
 };

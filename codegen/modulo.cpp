@@ -22,6 +22,7 @@ public:
 
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
         index_ = loop.index;
+        claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
         const int least = resource_bound(kernel_, graph.ops), most = least + std::max(64, least);
         std::optional<ModuloSchedule> result;
         std::vector<int> window(graph.ops.size(), 1);
@@ -288,7 +289,7 @@ private:
         for (size_t c = 0; c < chain.size(); c++) {
             if (place(graph, table, chain[c], window[chain[c]], interval, start)) continue;
             while (c-- > 0) {
-                if (!is_marker(graph.ops[chain[c]])) table.release(graph.ops[chain[c]], graph.cycle[chain[c]]);
+                if (!is_marker(graph.ops[chain[c]])) table.release(claims_[chain[c]], graph.cycle[chain[c]]);
                 graph.cycle[chain[c]] = -1;
             }
             return false;
@@ -311,7 +312,7 @@ private:
         }
         last = std::min(last, first + interval - 1);
         const bool marker = is_marker(graph.ops[i]);
-        const Claim claim = table.claim(graph.ops[i]);
+        const Claim &claim = claims_[i];
         const auto earliest = [&](int cycle) {
             while (cycle <= last && !marker && !table.fits(claim, cycle)) cycle++;
             return cycle;
@@ -452,7 +453,7 @@ private:
             }
             const int now = graph.cycle[i];
             if (last <= now) continue;
-            const Claim claim = table.claim(op);
+            const Claim &claim = claims_[i];
             table.release(claim, now);
             int cycle = last;
             while (cycle > now && !table.fits(claim, cycle)) cycle--;
@@ -467,6 +468,7 @@ private:
     const bool masks_may_overlap_;
     const int64_t most_values_;              // that the iterations of a loop that overlap may make
     Reg index_;                              // of the loop
+    std::vector<Claim> claims_;              // of its operations
     std::vector<std::vector<int>> chains_;   // operations in the order of placing
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     int turn_ = 0;                           // cycles by which the loop's boundary will move

@@ -1,6 +1,7 @@
 #include "codegen/resources.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "codegen/dependence.h"
 
@@ -28,18 +29,10 @@ Ports ports_of(const Kernel &kernel, const Op &op) {
 }
 
 constexpr int unit_index(Unit unit) { return static_cast<int>(unit); }
+constexpr int bit_of(int pad) { return 1 << pad; }
+constexpr int bit_of(Unit unit) { return 1 << unit_index(unit); }
 
 }  // namespace
-
-const ResourceTable::Row *ResourceTable::row(int cycle) const {
-    const size_t index = interval_ > 0 ? cycle % interval_ : cycle;
-    return index < rows_.size() ? &rows_[index] : nullptr;
-}
-ResourceTable::Row &ResourceTable::at(int cycle) {
-    const size_t index = interval_ > 0 ? cycle % interval_ : cycle;
-    if (index >= rows_.size()) rows_.resize(index + 64);
-    return rows_[index];
-}
 
 int ResourceTable::busy_cycles(Opcode opcode) const {
     if (!machine_.timed()) return 1;
@@ -76,58 +69,64 @@ Claim ResourceTable::claim(const Op &op) const {
     return claim;
 }
 
+std::vector<Claim> ResourceTable::claims(const std::vector<Op> &ops) const {
+    std::vector<Claim> claims;
+    claims.reserve(ops.size());
+    for (const Op &op : ops) claims.push_back(claim(op));
+    return claims;
+}
+
 bool ResourceTable::fits(const Claim &claim, int cycle) const {
-    const int unit = unit_index(claim.unit), busy = claim.busy;
-    if (interval_ > 0 && busy > interval_) return false;
-    if (interval_ > 0 && interval_ % busy == 0 && phase_[unit] >= 0 && cycle % busy != phase_[unit]) return false;
-    for (int c = cycle + 1; c < cycle + busy; c++)
-        if (const Row *later = row(c); later != nullptr && (later->issued[unit] || later->busy[unit])) return false;
-    if (claim.written_bank >= 0)
-        if (const Row *back = row(cycle + claim.latency); back != nullptr && back->vector_writes[claim.written_bank] >= machine_.wb.writes_per_bank)
-            return false;
+    const int busy = claim.busy;
+    if (interval_ > 0) {
+        const int phase = phase_[static_cast<size_t>(unit_index(claim.unit))];
+        if (busy > interval_ || (phase >= 0 && interval_ % busy == 0 && cycle % busy != phase)) return false;
+    }
     const Row *now = row(cycle);
-    if (now == nullptr) return true;
-    if (now->closed) return false;
+    if (now != nullptr && !fits_packet(claim, *now, cycle)) return false;
+    for (int c = cycle + 1; c < cycle + busy; c++)
+        if (const Row *later = row(c); later != nullptr && ((later->issued | later->busy) & bit_of(claim.unit)) != 0) return false;
+    if (claim.written_bank >= 0)
+        if (const Row *back = row(cycle + claim.latency); back != nullptr && back->vector_writes[static_cast<size_t>(claim.written_bank)] >= machine_.wb.writes_per_bank)
+            return false;
+    return true;
+}
+
+// Is there room beside the other operations of the packet?
+bool ResourceTable::fits_packet(const Claim &claim, const Row &now, int cycle) const {
+    if (now.closed) return false;
     const auto &issue = machine_.issue;
-    const bool keeps = now->kept_for != Unit::None && now->kept_for != claim.unit;
+    const bool keeps = now.kept_for != Unit::None && now.kept_for != claim.unit;
     constexpr int kept_vector_reads = 2;
-    if (now->slots + 1 + keeps > issue.slots || now->scalar_reads + claim.scalar > issue.scalar_reads ||
-        now->vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
-        now->mask_reads + claim.mask + keeps > issue.mask_reads)
+    if (now.slots + 1 + keeps > issue.slots || now.scalar_reads + claim.scalar > issue.scalar_reads ||
+        now.vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
+        now.mask_reads + claim.mask + keeps > issue.mask_reads)
         return false;
+    if ((now.scalar_banks & claim.scalar_banks) != 0 || (now.vector_banks & claim.vector_banks) != 0) return false;
+    const bool taken = ((now.issued | now.busy) & bit_of(claim.unit)) != 0;
     switch (claim.unit) {
-    case Unit::Array:
-        if (now->array + 1 > issue.array_ops || (claim.opcode == Opcode::gemm_vv && !credits(cycle))) return false;
-        break;
-    case Unit::MoveToScalar:
-        if (now->to_scalar + 1 > issue.mts_ops) return false;
-        break;
-    case Unit::Vlsu: {
-        if (now->vlsu[claim.pad]) return false;
-        if (!machine_.timed()) break;
-        // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
-        // there can be overtaken. Where packets take longer the queue may grow a little while the code is in the cache.
-        const auto &started = claim.opcode == Opcode::vreg_ld ? &Row::read_started : &Row::write_started;
-        const auto period = static_cast<int>(claim.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
-        const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
-        for (int c = cycle - ii + 1; c < cycle + ii; c++) {
-            if (c < 0 && interval_ == 0) continue;
-            const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
-            if (near != nullptr && (near->*started)[claim.pad]) return false;
-        }
-        break;
+    case Unit::Array: return now.array < issue.array_ops && (claim.opcode != Opcode::gemm_vv || credits(cycle));
+    case Unit::MoveToScalar: return now.to_scalar < issue.mts_ops;
+    case Unit::Vlsu: return (now.vlsu & bit_of(claim.pad)) == 0 && !(machine_.timed() && starts_near(claim, cycle));
+    case Unit::Sdma: return (now.sdma & bit_of(claim.pad)) == 0;
+    case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce: return now.lanes < issue.lane_ops && !taken;
+    case Unit::None: return true;
+    default: return !taken;
     }
-    case Unit::Sdma:
-        if (now->sdma[claim.pad]) return false;
-        break;
-    case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce:
-        if (now->lanes + 1 > issue.lane_ops || now->issued[unit] || now->busy[unit]) return false;
-        break;
-    case Unit::None: break;
-    default:
-        if (now->issued[unit] || now->busy[unit]) return false;
+}
+
+// The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
+// there can be overtaken. Where packets take longer the queue may grow a little while the code is in the cache.
+bool ResourceTable::starts_near(const Claim &claim, int cycle) const {
+    const bool load = claim.opcode == Opcode::vreg_ld;
+    const auto period = static_cast<int>(load ? machine_.pad.read_ii : machine_.pad.write_ii);
+    const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
+    for (int c = cycle - ii + 1; c < cycle + ii; c++) {
+        if (c < 0 && interval_ == 0) continue;
+        const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
+        if (near != nullptr && ((load ? near->read_started : near->write_started) & bit_of(claim.pad)) != 0) return true;
     }
-    return (now->scalar_banks & claim.scalar_banks) == 0 && (now->vector_banks & claim.vector_banks) == 0;
+    return false;
 }
 
 // Has the array a credit for one more row in this cycle? Each row holds one for the array's latency. Where the array itself sets the
@@ -151,34 +150,31 @@ bool ResourceTable::credits(int cycle) const {
 
 void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     const Unit kind = claim.unit;
-    const int unit = unit_index(kind);
     const bool on = sign > 0;
+    const auto add = [](auto &count, int n) { count = static_cast<std::remove_reference_t<decltype(count)>>(count + n); };
+    const auto mark = [&](auto &set, int bits) { set = static_cast<std::remove_reference_t<decltype(set)>>(on ? set | bits : set & ~bits); };
     at(cycle + std::max(claim.busy, claim.latency));   // grow first: references stay valid
-    if (claim.written_bank >= 0) {
-        uint8_t &writes = at(cycle + claim.latency).vector_writes[claim.written_bank];
-        writes = static_cast<uint8_t>(writes + sign);
-    }
+    if (claim.written_bank >= 0) add(at(cycle + claim.latency).vector_writes[static_cast<size_t>(claim.written_bank)], sign);
     Row &now = at(cycle);
     now.gemm = claim.opcode == Opcode::gemm_vv ? on : now.gemm;
-    now.slots += sign;
+    add(now.slots, sign);
     if (now.kept_for == kind && on) now.kept_for = Unit::None;
-    now.scalar_reads += sign * claim.scalar;
-    now.vector_reads += sign * claim.vector;
-    now.mask_reads += sign * claim.mask;
-    now.array += sign * (kind == Unit::Array);
-    now.to_scalar += sign * (kind == Unit::MoveToScalar);
-    now.lanes += sign * is_lane_operation(claim.opcode);
+    add(now.scalar_reads, sign * claim.scalar);
+    add(now.vector_reads, sign * claim.vector);
+    add(now.mask_reads, sign * claim.mask);
+    add(now.array, sign * (kind == Unit::Array));
+    add(now.to_scalar, sign * (kind == Unit::MoveToScalar));
+    add(now.lanes, sign * is_lane_operation(claim.opcode));
     if (kind == Unit::Vlsu) {
-        now.vlsu[claim.pad] = on;
-        (claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started)[claim.pad] = on;
+        mark(now.vlsu, bit_of(claim.pad));
+        mark(claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started, bit_of(claim.pad));
     } else if (kind == Unit::Sdma) {
-        now.sdma[claim.pad] = on;
+        mark(now.sdma, bit_of(claim.pad));
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
-        now.issued[unit] = on;
-        for (int c = cycle + 1; c < cycle + claim.busy; c++) at(c).busy[unit] = on;
+        mark(now.issued, bit_of(kind));
+        for (int c = cycle + 1; c < cycle + claim.busy; c++) mark(at(c).busy, bit_of(kind));
     }
     // No other operation of the packet reads these banks.
-    const auto mark = [&](uint8_t &banks, uint8_t read) { banks = static_cast<uint8_t>(on ? banks | read : banks & ~read); };
     mark(now.scalar_banks, claim.scalar_banks);
     mark(now.vector_banks, claim.vector_banks);
 }
@@ -191,7 +187,7 @@ void ResourceTable::take(const Claim &claim, int cycle) {
 void ResourceTable::reserve_loop_end() {
     if (interval_ < 2) return;
     rows_[interval_ - 1].closed = true;
-    rows_[interval_ - 2].issued[unit_index(Unit::Ex1)] = true;
+    rows_[interval_ - 2].issued |= static_cast<uint16_t>(bit_of(Unit::Ex1));
 }
 
 int ResourceTable::interval_of(Unit unit) const { return busy_cycles(unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv); }

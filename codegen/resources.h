@@ -30,7 +30,13 @@ public:
         phase_.fill(-1);
     }
     Claim claim(const Op &op) const;
+    std::vector<Claim> claims(const std::vector<Op> &ops) const;
     bool fits(const Claim &claim, int cycle) const;
+    // Has the packet of this cycle an operation in every slot?
+    bool full(int cycle) const {
+        const Row *now = row(cycle);
+        return now != nullptr && now->slots >= machine_.issue.slots;
+    }
     void take(const Claim &claim, int cycle);
     void release(const Claim &claim, int cycle) { change(claim, cycle, -1); }
     bool fits(const Op &op, int cycle) const { return fits(claim(op), cycle); }
@@ -45,20 +51,31 @@ public:
 
 private:
     int interval_of(Unit unit) const;
+    // Sets are bits: by unit, by pad, by bank.
     struct Row {
-        int slots = 0, scalar_reads = 0, vector_reads = 0, mask_reads = 0, array = 0, lanes = 0, to_scalar = 0;
-        std::array<bool, 16> issued{};      // by unit: an operation of this packet
-        std::array<bool, 16> busy{};        // by unit: an earlier operation still keeps it
-        std::array<bool, 4> vlsu{}, sdma{};
+        int8_t slots = 0, scalar_reads = 0, vector_reads = 0, mask_reads = 0, array = 0, lanes = 0, to_scalar = 0;
+        uint8_t vlsu = 0, sdma = 0;                      // pads that an operation of this packet accesses
+        uint16_t issued = 0;                             // units of this packet's operations
+        uint16_t busy = 0;                               // units that an earlier operation still keeps
         bool gemm = false;
         bool closed = false;
-        Unit kept_for = Unit::None;         // room for one operation of this unit is kept
-        uint8_t scalar_banks = 0, vector_banks = 0;            // that are read: bit b stands for bank b
-        std::array<bool, 4> read_started{}, write_started{};   // by pad
-        std::array<uint8_t, 4> vector_writes{};                // by bank: results that are written back
+        Unit kept_for = Unit::None;                      // room for one operation of this unit is kept
+        uint8_t scalar_banks = 0, vector_banks = 0;      // that are read
+        uint8_t read_started = 0, write_started = 0;     // pads
+        std::array<uint8_t, 4> vector_writes{};          // by bank: results that are written back
     };
-    const Row *row(int cycle) const;
-    Row &at(int cycle);
+    size_t index(int cycle) const { return static_cast<size_t>(interval_ == 0 || cycle < interval_ ? cycle : cycle % interval_); }
+    const Row *row(int cycle) const {
+        const size_t at = index(cycle);
+        return at < rows_.size() ? &rows_[at] : nullptr;
+    }
+    Row &at(int cycle) {
+        const size_t at = index(cycle);
+        if (at >= rows_.size()) rows_.resize(at + 64);
+        return rows_[at];
+    }
+    bool fits_packet(const Claim &claim, const Row &now, int cycle) const;
+    bool starts_near(const Claim &claim, int cycle) const;
     void change(const Claim &claim, int cycle, int sign);
     int busy_cycles(Opcode opcode) const;
     bool credits(int cycle) const;

@@ -8,7 +8,7 @@ namespace {
 
 class Tightener {
 public:
-    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) : kernel_(kernel), graph_(graph), table_(table) {
+    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) : kernel_(kernel), graph_(graph), table_(table), claims_(table.claims(graph.ops)) {
         int last = 0;
         for (int cycle : graph.cycle) last = std::max(last, cycle);
         rows_.resize(last + 1);
@@ -41,9 +41,9 @@ private:
 
     bool move_if_fits(int i, int to) {
         const int now = graph_.cycle[i];
-        table_.release(graph_.ops[i], now);
-        const bool fits = table_.fits(graph_.ops[i], to);
-        table_.take(graph_.ops[i], fits ? to : now);
+        table_.release(claims_[i], now);
+        const bool fits = table_.fits(claims_[i], to);
+        table_.take(claims_[i], fits ? to : now);
         if (fits) move(i, to);
         return fits;
     }
@@ -67,9 +67,9 @@ private:
                 continue;
             }
             for (int j : moved) {
-                table_.release(graph_.ops[j], graph_.cycle[j]);
+                table_.release(claims_[j], graph_.cycle[j]);
                 move(j, row);
-                table_.take(graph_.ops[j], row);
+                table_.take(claims_[j], row);
             }
             return;
         }
@@ -94,6 +94,7 @@ private:
     const Kernel &kernel_;
     ScheduleGraph &graph_;
     ResourceTable &table_;
+    std::vector<Claim> claims_;            // of the operations
     std::vector<std::vector<int>> rows_;   // operations by cycle
 };
 
