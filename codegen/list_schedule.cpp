@@ -67,6 +67,7 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     std::optional<MaskBudget> masks;
     if (shared_masks != nullptr) masks.emplace(kernel, graph, *shared_masks);
     const bool masks_may_become_free = masks && masks->limits();
+    auto markers = std::count_if(graph.ops.begin(), graph.ops.end(), is_marker);
     int idle = 0;   // cycles in which nothing was scheduled
     // In order, operations that wait for nothing would still run far ahead of the others.
     constexpr int most_ahead = 96;
@@ -74,14 +75,19 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     for (int cycle = 0; done < n; cycle++) {
         const size_t before = done;
         ready.start_cycle(cycle);
+        bool full = false;
         for (size_t r = 0; r < ready.size(); r++) {
             const int i = ready.at(r);
+            if (full && markers == 0) break;
             if (i == Ready::gone) continue;
             if (in_order && i > first_open + most_ahead) break;
             if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
-            if (!is_marker(graph.ops[i])) {
-                if (table.full(cycle) || !table.fits(claims[i], cycle)) continue;
+            if (is_marker(graph.ops[i])) {
+                markers--;
+            } else {
+                if (full || !table.fits(claims[i], cycle)) continue;
                 table.take(claims[i], cycle);
+                full = table.full(cycle);
             }
             graph.cycle[i] = cycle;
             if (masks) masks->take(i);

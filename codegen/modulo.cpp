@@ -313,10 +313,7 @@ private:
         last = std::min(last, first + interval - 1);
         const bool marker = is_marker(graph.ops[i]);
         const Claim &claim = claims_[i];
-        const auto earliest = [&](int cycle) {
-            while (cycle <= last && !marker && !table.fits(claim, cycle)) cycle++;
-            return cycle;
-        };
+        const auto earliest = [&](int cycle) { return marker ? cycle : table.first_fit(claim, cycle, last); };
         int cycle = earliest(std::max(first, wanted_[i]));
         if (cycle > last) {
             // As close to that as can be.

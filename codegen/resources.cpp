@@ -82,37 +82,56 @@ bool ResourceTable::fits(const Claim &claim, int cycle) const {
         const int phase = phase_[static_cast<size_t>(unit_index(claim.unit))];
         if (busy > interval_ || (phase >= 0 && interval_ % busy == 0 && cycle % busy != phase)) return false;
     }
-    const Row *now = row(cycle);
-    if (now != nullptr && !fits_packet(claim, *now, cycle)) return false;
-    for (int c = cycle + 1; c < cycle + busy; c++)
-        if (const Row *later = row(c); later != nullptr && ((later->issued | later->busy) & bit_of(claim.unit)) != 0) return false;
+    const size_t now = index(cycle);
+    if (now < rows_.size() && !fits_packet(claim, rows_[now])) return false;
+    const int unit = bit_of(claim.unit);
+    size_t later = now;
+    for (int i = 1; i < busy; i++) {
+        later = after(later);
+        if (later < rows_.size() && ((rows_[later].issued | rows_[later].busy) & unit) != 0) return false;
+    }
     if (claim.written_bank >= 0)
         if (const Row *back = row(cycle + claim.latency); back != nullptr && back->vector_writes[static_cast<size_t>(claim.written_bank)] >= machine_.wb.writes_per_bank)
             return false;
-    return true;
+    if (now >= rows_.size() || !machine_.timed()) return true;
+    if (claim.unit == Unit::Vlsu) return !starts_near(claim, cycle);
+    return claim.opcode != Opcode::gemm_vv || credits(cycle);
 }
 
 // Is there room beside the other operations of the packet?
-bool ResourceTable::fits_packet(const Claim &claim, const Row &now, int cycle) const {
-    if (now.closed) return false;
+bool ResourceTable::fits_packet(const Claim &claim, const Row &now) const {
+    if ((now.blocked & bit_of(claim.unit)) != 0) return false;
     const auto &issue = machine_.issue;
     const bool keeps = now.kept_for != Unit::None && now.kept_for != claim.unit;
     constexpr int kept_vector_reads = 2;
-    if (now.slots + 1 + keeps > issue.slots || now.scalar_reads + claim.scalar > issue.scalar_reads ||
-        now.vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
+    if (now.scalar_reads + claim.scalar > issue.scalar_reads || now.vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
         now.mask_reads + claim.mask + keeps > issue.mask_reads)
         return false;
     if ((now.scalar_banks & claim.scalar_banks) != 0 || (now.vector_banks & claim.vector_banks) != 0) return false;
-    const bool taken = ((now.issued | now.busy) & bit_of(claim.unit)) != 0;
-    switch (claim.unit) {
-    case Unit::Array: return now.array < issue.array_ops && (claim.opcode != Opcode::gemm_vv || credits(cycle));
-    case Unit::MoveToScalar: return now.to_scalar < issue.mts_ops;
-    case Unit::Vlsu: return (now.vlsu & bit_of(claim.pad)) == 0 && !(machine_.timed() && starts_near(claim, cycle));
-    case Unit::Sdma: return (now.sdma & bit_of(claim.pad)) == 0;
-    case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce: return now.lanes < issue.lane_ops && !taken;
-    case Unit::None: return true;
-    default: return !taken;
-    }
+    if (claim.unit == Unit::Vlsu) return (now.vlsu & bit_of(claim.pad)) == 0;
+    return claim.unit != Unit::Sdma || (now.sdma & bit_of(claim.pad)) == 0;
+}
+
+// Finds out which units' operations have no room in a packet whatever else they ask for.
+void ResourceTable::settle(Row &now) const {
+    constexpr uint16_t every_unit = 0xFFFF;
+    constexpr int lane_units = bit_of(Unit::Alu) | bit_of(Unit::Mul) | bit_of(Unit::Exp) | bit_of(Unit::Reduce);
+    const auto &issue = machine_.issue;
+    int blocked = now.issued | now.busy;
+    if (now.lanes >= issue.lane_ops) blocked |= lane_units;
+    if (now.array >= issue.array_ops) blocked |= bit_of(Unit::Array);
+    if (now.to_scalar >= issue.mts_ops) blocked |= bit_of(Unit::MoveToScalar);
+    if (now.kept_for != Unit::None && now.slots + 1 >= issue.slots) blocked |= every_unit & ~bit_of(now.kept_for);
+    if (now.closed || now.slots >= issue.slots) blocked = every_unit;
+    now.blocked = static_cast<uint16_t>(blocked);
+}
+
+int ResourceTable::first_fit(const Claim &claim, int first, int last) const {
+    const int unit = bit_of(claim.unit);
+    int cycle = first;
+    for (size_t at = index(first); cycle <= last; cycle++, at = after(at))
+        if ((at >= rows_.size() || (rows_[at].blocked & unit) == 0) && fits(claim, cycle)) break;
+    return cycle;
 }
 
 // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
@@ -121,11 +140,10 @@ bool ResourceTable::starts_near(const Claim &claim, int cycle) const {
     const bool load = claim.opcode == Opcode::vreg_ld;
     const auto period = static_cast<int>(load ? machine_.pad.read_ii : machine_.pad.write_ii);
     const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
-    for (int c = cycle - ii + 1; c < cycle + ii; c++) {
-        if (c < 0 && interval_ == 0) continue;
-        const Row *near = row(interval_ > 0 ? (c + interval_) % interval_ : c);
-        if (near != nullptr && ((load ? near->read_started : near->write_started) & bit_of(claim.pad)) != 0) return true;
-    }
+    const int pad = bit_of(claim.pad), first = interval_ > 0 ? cycle - ii + 1 : std::max(0, cycle - ii + 1);
+    size_t at = index(first);
+    for (int c = first; c < cycle + ii && at < rows_.size(); c++, at = after(at))
+        if (((load ? rows_[at].read_started : rows_[at].write_started) & pad) != 0) return true;
     return false;
 }
 
@@ -135,16 +153,15 @@ bool ResourceTable::credits(int cycle) const {
     if (!paced_) return true;
     const int latency = static_cast<int>(machine_.sa.L), limit = static_cast<int>(machine_.sa.credits);
     if (limit >= latency) return true;
-    const auto row_in = [&](int c) {
-        const Row *at = interval_ > 0 ? row(((c % interval_) + interval_) % interval_) : c < 0 ? nullptr : row(c);
-        return at != nullptr && at->gemm ? 1 : 0;
-    };
-    int held = 1;   // by rows of the `latency` cycles up to `end`
-    for (int c = cycle - latency + 1; c < cycle; c++) held += row_in(c);
-    for (int end = cycle;; end++) {
+    size_t oldest = index(cycle - latency + 1), newest = oldest;
+    int held = 1;   // by rows of the `latency` cycles up to `newest`
+    for (int c = 1; c < latency; c++, newest = after(newest)) held += rows_[newest].gemm;
+    for (int ahead = 1;; ahead++) {
         if (held > limit) return false;
-        if (end == cycle + latency - 1) return true;
-        held += row_in(end + 1) - row_in(end - latency + 1);
+        if (ahead == latency) return true;
+        newest = after(newest);
+        held += rows_[newest].gemm - rows_[oldest].gemm;
+        oldest = after(oldest);
     }
 }
 
@@ -172,11 +189,16 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
         mark(now.sdma, bit_of(claim.pad));
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
         mark(now.issued, bit_of(kind));
-        for (int c = cycle + 1; c < cycle + claim.busy; c++) mark(at(c).busy, bit_of(kind));
+        for (int c = cycle + 1; c < cycle + claim.busy; c++) {
+            Row &later = at(c);
+            mark(later.busy, bit_of(kind));
+            settle(later);
+        }
     }
     // No other operation of the packet reads these banks.
     mark(now.scalar_banks, claim.scalar_banks);
     mark(now.vector_banks, claim.vector_banks);
+    settle(now);
 }
 
 void ResourceTable::take(const Claim &claim, int cycle) {
@@ -187,7 +209,9 @@ void ResourceTable::take(const Claim &claim, int cycle) {
 void ResourceTable::reserve_loop_end() {
     if (interval_ < 2) return;
     rows_[interval_ - 1].closed = true;
+    settle(rows_[interval_ - 1]);
     rows_[interval_ - 2].issued |= static_cast<uint16_t>(bit_of(Unit::Ex1));
+    settle(rows_[interval_ - 2]);
 }
 
 int ResourceTable::interval_of(Unit unit) const { return busy_cycles(unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv); }
@@ -195,12 +219,18 @@ int ResourceTable::interval_of(Unit unit) const { return busy_cycles(unit == Uni
 void ResourceTable::reserve_unit(Unit unit, int phase) {
     paced_ = true;
     phase_[unit_index(unit)] = phase;
-    for (int cycle = phase; cycle < interval_; cycle += interval_of(unit)) rows_[cycle].kept_for = unit;
+    for (int cycle = phase; cycle < interval_; cycle += interval_of(unit)) {
+        rows_[cycle].kept_for = unit;
+        settle(rows_[cycle]);
+    }
 }
 
 void ResourceTable::close_last_of(Unit unit, int every) {
     const int busy = interval_of(unit), phase = phase_[unit_index(unit)];
-    for (int cycle = phase + busy - 1; cycle < interval_; cycle += every * busy) rows_[cycle].closed = true;
+    for (int cycle = phase + busy - 1; cycle < interval_; cycle += every * busy) {
+        rows_[cycle].closed = true;
+        settle(rows_[cycle]);
+    }
 }
 
 int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {

@@ -32,6 +32,8 @@ public:
     Claim claim(const Op &op) const;
     std::vector<Claim> claims(const std::vector<Op> &ops) const;
     bool fits(const Claim &claim, int cycle) const;
+    // The first cycle from `first` on that fits; the one behind `last` if there is none up to that.
+    int first_fit(const Claim &claim, int first, int last) const;
     // Has the packet of this cycle an operation in every slot?
     bool full(int cycle) const {
         const Row *now = row(cycle);
@@ -57,6 +59,7 @@ private:
         uint8_t vlsu = 0, sdma = 0;                      // pads that an operation of this packet accesses
         uint16_t issued = 0;                             // units of this packet's operations
         uint16_t busy = 0;                               // units that an earlier operation still keeps
+        uint16_t blocked = 0;                            // units whose operations have no room
         bool gemm = false;
         bool closed = false;
         Unit kept_for = Unit::None;                      // room for one operation of this unit is kept
@@ -64,7 +67,12 @@ private:
         uint8_t read_started = 0, write_started = 0;     // pads
         std::array<uint8_t, 4> vector_writes{};          // by bank: results that are written back
     };
-    size_t index(int cycle) const { return static_cast<size_t>(interval_ == 0 || cycle < interval_ ? cycle : cycle % interval_); }
+    size_t index(int cycle) const {
+        if (interval_ > 0 && (cycle < 0 || cycle >= interval_)) cycle = static_cast<int>(floor_mod(cycle, interval_));
+        return static_cast<size_t>(cycle);
+    }
+    // The row of the next cycle.
+    size_t after(size_t at) const { return at + 1 == static_cast<size_t>(interval_) ? 0 : at + 1; }
     const Row *row(int cycle) const {
         const size_t at = index(cycle);
         return at < rows_.size() ? &rows_[at] : nullptr;
@@ -74,7 +82,8 @@ private:
         if (at >= rows_.size()) rows_.resize(at + 64);
         return rows_[at];
     }
-    bool fits_packet(const Claim &claim, const Row &now, int cycle) const;
+    void settle(Row &now) const;
+    bool fits_packet(const Claim &claim, const Row &now) const;
     bool starts_near(const Claim &claim, int cycle) const;
     void change(const Claim &claim, int cycle, int sign);
     int busy_cycles(Opcode opcode) const;
