@@ -30,6 +30,36 @@ struct RoleKey {
     auto operator<=>(const RoleKey &) const = default;
 };
 
+// The first and the last block that name a register.
+struct Span {
+    size_t first = 0, last = 0;
+};
+
+std::map<Reg, Span> spans_of(const Blocks &blocks) {
+    std::map<Reg, Span> spans;
+    for (size_t b = 0; b < blocks.size(); b++)
+        for (const Op &op : blocks[b].ops) {
+            std::vector<Reg> named = reads_of(op);
+            if (op.dst.defined()) named.push_back(op.dst);
+            for (Reg r : named) spans.try_emplace(r, Span{b, b}).first->second.last = b;
+        }
+    return spans;
+}
+
+// Most of these registers that are carried from block to block at the same time: nests that follow each other have the same room.
+int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span> &spans, size_t blocks) {
+    std::vector<int> change(blocks + 1, 0);
+    for (Reg reg : registers) {
+        const Span &span = spans.at(reg);
+        if (span.first == span.last) continue;
+        change[span.first]++;
+        change[span.last + 1]--;
+    }
+    int most = 0, now = 0;
+    for (int c : change) most = std::max(most, now += c);
+    return most;
+}
+
 }  // namespace
 
 // Scalars: the operands of one operation in different banks, inner loops first.
@@ -118,17 +148,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                     while (taken.contains(part)) part++;
                     keys[r].part = part;
                 }
-    std::set<Reg> lives_long;   // named in more than one block
-    {
-        std::map<Reg, size_t> block_of;
-        for (size_t b = 0; b < blocks.size(); b++)
-            for (const Op &op : blocks[b].ops) {
-                std::vector<Reg> named = reads_of(op);
-                if (op.dst.defined()) named.push_back(op.dst);
-                for (Reg r : named)
-                    if (const auto [it, first] = block_of.try_emplace(r, b); !first && it->second != b) lives_long.insert(r);
-            }
-    }
+    const std::map<Reg, Span> spans = spans_of(blocks);
     std::map<RoleKey, int> index;
     std::vector<Role> roles;
     std::map<Reg, int> role_of;
@@ -178,9 +198,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             costs.push_back({cost, bank});
         }
         std::stable_sort(costs.begin(), costs.end());
-        int carried = 0;
-        for (Reg reg : role.registers) carried += lives_long.count(reg);
-        const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried, short_lived_at_once));
+        const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
         // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
         const int least = role.stored >= many_stored ? 2 : 1;
         const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);

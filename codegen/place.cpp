@@ -103,6 +103,15 @@ void join_dimensions(Box &box) {
         }
 }
 
+// Rows of a tile where so many go round `residues` pads. Tiles of equal size where a few more of them make that possible: their transfers
+// follow one another at equal steps.
+int64_t tile_rows(int64_t extent, int64_t residues, int64_t limit) {
+    const int64_t fewest = ceil_div(ceil_div(extent, residues), limit);
+    for (int64_t tiles = fewest; tiles <= fewest + fewest / 2; tiles++)
+        if (extent % (residues * tiles) == 0) return extent / (residues * tiles);
+    return limit;
+}
+
 // The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, so that neighbouring transfers
 // use different engines.
 void append_tiles(Box box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
@@ -136,9 +145,7 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     }
     const Box::Dim rows = row_dim < 0 ? Box::Dim{1, 1, 0} : box.dims[row_dim];
     const int64_t residues = row_dim < 0 ? 1 : std::min(steps_to_next_row(rows), rows.extent);
-    // Tiles of equal size where that is possible: their transfers follow one another at equal steps.
-    const int64_t tiles_of_rows = ceil_div(ceil_div(rows.extent, residues), machine.sdma.max_rows);
-    const int64_t most = rows.extent % (residues * tiles_of_rows) == 0 ? rows.extent / (residues * tiles_of_rows) : machine.sdma.max_rows;
+    const int64_t most = tile_rows(rows.extent, residues, machine.sdma.max_rows);
     std::function<void(size_t, int64_t, int64_t, int64_t)> enumerate = [&](size_t d, int64_t chunk, int64_t row, int64_t mem) {
         if (static_cast<int>(d) == row_dim) return enumerate(d + 1, chunk, row, mem);
         if (d < box.dims.size()) {

@@ -34,7 +34,7 @@ public:
           taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
           width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
           step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), row_unroll_(static_cast<int>(point["row_unroll"])),
-          weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0) {}
+          weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0), back_at_end_(point["back_at_end"] != 0) {}
 
     KernelDefinition build() {
         identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
@@ -97,7 +97,8 @@ private:
         if (shape_.packed) {
             // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
             if (!folded_ && in_ % lanes == 0) {
-                filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + o)) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+                if (along_taps()) filter(k, t, o, g) = f(t * lanes + k, g * out_ + packed_channel(o));
+                else filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + packed_channel(o))) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
                 return;
             }
             const bool follow = folded_ || channel_tiles_ == 1;
@@ -141,7 +142,8 @@ private:
     }
 
     void define_result() {
-        product.weights(k, w, co, t, g) = filter(k, co * lanes + w, t, g);
+        const Expr channel = co * lanes + w;
+        product.weights(k, w, co, t, g) = along_taps() ? filter(k, t, channel, g) : filter(k, channel, t, g);
         product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
         const int across = columns_ / plan_.strip_columns;
         const Expr row = (st / across * plan_.strip_rows + ry) * step_y_, column = st % across * plan_.strip_columns + rx;
@@ -168,6 +170,10 @@ private:
         out(p, yb, o, g, b) = planes(p % lanes, o % lanes, p / lanes, yb, o / lanes, g, b);
     }
 
+    Expr packed_channel(const Expr &channel) const { return shape_.packs_by_pads() ? channel / 32 * 32 + channel % 4 * 8 + channel % 32 / 4 : channel; }
+    // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
+    bool along_taps() const { return machine_.timed() && shape_.packed && !folded_ && in_ % lanes == 0 && out_ % lanes == 0 && weight_unroll_ == lanes; }
+
     int groups() const { return static_cast<int>(shape_.groups); }
 
     void schedule_dot(Dot &dot, Func consumer, VarOrRVar level, VarOrRVar row, Var lane) {
@@ -176,9 +182,9 @@ private:
         dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(q, lane).atomic().vectorize(lane, lanes).vectorize(q);
         in_registers({dot.weights, dot.part});
     }
-    void schedule_turn(Turn &dot, Func consumer, VarOrRVar level, VarOrRVar row, Var lane, const Var &phase) {
+    void schedule_turn(Turn &dot, Func consumer, VarOrRVar level, VarOrRVar row, Var lane, const LoopLevel &phase) {
         schedule_dot(dot, std::move(consumer), level, row, lane);
-        dot.rows.compute_at(out, phase).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(i, lanes);
+        dot.rows.compute_at(phase).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(i, lanes);
         in_registers({dot.rows});
     }
     // Two slots where transfers can run ahead.
@@ -193,6 +199,8 @@ private:
             if (tiles % part == 0) return part;
         return tiles;
     }
+    // The loop over blocks of output channels.
+    LoopLevel products_at() const { return back_at_end_ ? LoopLevel(finished, co) : LoopLevel(out, oo); }
     int64_t blocks() const { return int64_t{plan_.blocks} * groups() * shape_.images; }
 
     void schedule_result() {
@@ -227,21 +235,21 @@ private:
         Stage turning = image.update(update);
         turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
         if (missing_rows()) turning.unroll(from[4]);
-        schedule_turn(turned, image, from[2], unrolled, l, yb);
+        schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));
         turned_place.compute_at(image, unrolled).vectorize(l, lanes);
         in_registers({turned_place});
         in_pads({raw, image});
     }
 
     void schedule_kernel() {
-        filter.compute_at(out, oo).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
+        filter.compute_at(products_at()).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
         if (shape_.packed) {
             two_slots(filter, tiles_of(out_) * blocks());
         } else {
-            raw_kernel.compute_at(out, oo).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
+            raw_kernel.compute_at(products_at()).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
             RVar to("to"), ti("ti");
             filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
-            schedule_turn(turned_kernel, filter, to, ti, k, oo);
+            schedule_turn(turned_kernel, filter, to, ti, k, products_at());
             in_pads({raw_kernel});
         }
         in_pads({filter});
@@ -250,8 +258,9 @@ private:
     void schedule_product() {
         const int strip = plan_.strip_rows * plan_.strip_columns;
         Var pi("pi"), pu("p_unroll");
-        finished.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.strips * strip).bound_storage(p, plan_.stored_pixels());
-        finished.split(p, st, pi, strip).reorder(o, pi, st);
+        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.strips * strip).bound_storage(p, plan_.stored_pixels());
+        if (back_at_end_) finished.bound_extent(co, tiles_of(out_));
+        finished.split(p, st, pi, strip).reorder(o, pi, st, co);
         sums.compute_at(finished, st).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, strip);
         Stage update = sums.update();
         RVar column = r.x;
@@ -271,13 +280,13 @@ private:
         update.reorder(order).vectorize(o, lanes);
         schedule_dot(product, sums, r.z, column, o);
         if (shape_.bias) {
-            biases.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes);
+            biases.compute_at(products_at()).bound_extent(o, lanes).vectorize(o, lanes);
             in_pads({biases});
         }
         planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, chunk()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
-        schedule_turn(back, planes, pt, iu, l, oo);
+        schedule_turn(back, planes, pt, iu, l, LoopLevel(out, back_at_end_ ? yb : oo));
         two_slots(planes, tiles_of(plan_.pixels) / chunk() * tiles_of(out_) * blocks());
         in_pads({finished, planes});
     }
@@ -292,6 +301,7 @@ private:
             kernel.inputs.push_back({"bias", shape_.bias_extents()});
         }
         kernel.outputs = {{"Y", shape_.out_extents()}};
+        if (along_taps()) kernel.layouts["filter"] = {0, taps_ * channel_tiles_};
         return kernel;
     }
     // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.
@@ -306,7 +316,7 @@ private:
     const bool folded_;   // the kernel's rows are on lanes
     const ConvolutionPlan plan_;
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, row_unroll_, weight_unroll_;
-    const bool in_registers_;
+    const bool in_registers_, back_at_end_;
 
     ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"},

@@ -25,7 +25,7 @@ struct ConvolutionShape {
     int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1;
     bool bias = false;
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][kernel_x][channel_tiles()][in][lane_rows()], zero
-    // where the kernel has no row.
+    // where the kernel has no row. The output channels are in the order of packed_channel().
     bool packed = false;
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
     // band, zero where the window has no row or channel of the kernel.
@@ -39,6 +39,9 @@ struct ConvolutionShape {
     // Blocks of lanes in which the channels come for each element of the kernel, or for each of its columns.
     int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
+    // Where F has output channel `o` when packed: of whole blocks of 32 those that go to one pad, every fourth, follow each other.
+    int64_t packed_channel(int64_t o) const { return packs_by_pads() ? o / 32 * 32 + o % 4 * 8 + o % 32 / 4 : o; }
+    bool packs_by_pads() const { return !rows_on_lanes() && in % 32 == 0 && out % 32 == 0; }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;

@@ -41,7 +41,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
     all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * channel_tiles);
     all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
-    return all + (point["sums_in_registers"] ? 3 : 4) * pixels + 2 * lanes + machine.pad.count;
+    const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
+    return all + finished + (point["sums_in_registers"] ? 2 : 3) * pixels + 2 * lanes + machine.pad.count;
 }
 
 class ConvolutionWorkload : public PipelineWorkload {
@@ -74,6 +75,7 @@ public:
             .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
             .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
             .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+            .choice("back_at_end", "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
             .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
             .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
         space.constraint("strips", {"strip_rows", "strip_columns"}, "A strip is a part of a row or whole rows.",
@@ -87,7 +89,7 @@ public:
                          "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
                              return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
                          });
-        space.constraint("pads", {"rows", "strip_rows", "strip_columns", "sums_in_registers"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+        space.constraint("pads", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                          [shape = shape_, machine](const Point &point) {
                              if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
                              return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
@@ -98,7 +100,7 @@ public:
         if (in_registers()) return register_convolution_naive_point(shape_);
         int64_t unroll = 1;
         while (!keeps_pads(unroll, machine)) unroll++;
-        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
+        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
@@ -138,7 +140,7 @@ public:
             const int64_t image = plane / (s.groups * s.out), channel = plane % (s.groups * s.out), group = channel / s.out;
             const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data();
             if (s.banded) f += (group * s.band().tiles * s.kernel_x * s.out + channel % s.out) * s.band().rows * s.band().lanes();
-            else f += channel * (inputs_[1].elements() / (s.groups * s.out));
+            else f += (group * s.out + (s.packed ? s.packed_channel(channel % s.out) : channel % s.out)) * (inputs_[1].elements() / (s.groups * s.out));
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
             for (int64_t y = 0; y < s.rows(); y++)
                 for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
@@ -254,7 +256,11 @@ private:
                 loop(s.lane_rows(), [&](int64_t row) { add(out, channel, tile * s.lane_rows() + row, column); });
             }); }); }); });
         } else {
-            loop(s.groups * s.out, [&](int64_t out) { loop(s.kernel_y, [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.in, [&](int64_t channel) { add(out, channel, row, column); }); }); }); });
+            std::vector<int64_t> stored(static_cast<size_t>(s.groups * s.out));   // the channels in the order of memory
+            loop(s.groups * s.out, [&](int64_t out) { stored[static_cast<size_t>(out / s.out * s.out + s.packed_channel(out % s.out))] = out; });
+            loop(s.groups * s.out, [&](int64_t at) { loop(s.kernel_y, [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) {
+                loop(s.in, [&](int64_t channel) { add(stored[static_cast<size_t>(at)], channel, row, column); });
+            }); }); });
         }
         return elements;
     }
