@@ -20,9 +20,11 @@ bool steps(const Kernel &kernel, const Op &op) {
     return op.opcode == Opcode::addi_s || (op.opcode == Opcode::add_s && op.src[1] != op.dst && kernel.registers[op.src[1].id].constant);
 }
 
-// An operation whose result matters to nothing but the registers and rows that it names.
+// An operation whose result matters to nothing but the registers and rows that it names. A branch out of line counts for itself when
+// it starts a transfer: turns of the loop behind the last one start none.
 bool harmless(const Op &op) {
-    if (op.side || op.fence || op.orders >= 0 || is_branch(op.opcode)) return false;
+    if (op.side) return true;
+    if (op.fence || op.orders >= 0 || is_branch(op.opcode)) return false;
     switch (op.opcode) {
     case Opcode::lw_vi: case Opcode::scpad_ld: case Opcode::scpad_st: return false;
     case Opcode::div_s: case Opcode::mod_s: return false;   // by what may be zero
@@ -34,6 +36,7 @@ bool harmless(const Op &op) {
 std::set<Reg> registers_between_iterations(const ScheduleGraph &graph) {
     std::set<Reg> made, carried, written;
     for (const Op &op : graph.ops) {
+        if (op.side) continue;
         for (Reg r : reads_of(op))
             if (!made.count(r)) carried.insert(r);
         if (op.dst.defined() && op.dst.id > all_lanes.id) made.insert(op.dst);
@@ -54,7 +57,7 @@ public:
         if (loop_ < 0 || b_ == 0 || blocks_[b_ - 1].end.kind != Terminator::Next) return false;
         for (size_t i = 0; i < graph_.ops.size(); i++) {
             const Op &op = graph_.ops[i];
-            if (!harmless(op) || (op.access && !rows_are_free(op, schedule_.stage[i]))) return false;
+            if (!harmless(op) || (op.side && schedule_.stage[i] > 0) || (op.access && !rows_are_free(op, schedule_.stage[i]))) return false;
             if (info(op.opcode).unit == Unit::Vlsu && !op.access) return false;
         }
         return nothing_stays();
@@ -66,9 +69,9 @@ private:
         const std::set<Reg> carried = registers_between_iterations(graph_);
         std::map<Reg, int> writers;
         for (const Op &op : graph_.ops)
-            if (op.dst.defined() && op.dst.id > all_lanes.id) writers[op.dst]++;
+            if (!op.side && op.dst.defined() && op.dst.id > all_lanes.id) writers[op.dst]++;
         for (const Op &op : graph_.ops)
-            if (carried.count(op.dst) && (writers[op.dst] > 1 || !steps(kernel_, op))) return false;
+            if (!op.side && carried.count(op.dst) && (writers[op.dst] > 1 || !steps(kernel_, op))) return false;
         for (const auto &[r, count] : writers)
             for (size_t other = 0; other < blocks_.size(); other++)
                 if (other != b_ && needs(blocks_[other], r)) return false;
@@ -89,7 +92,8 @@ private:
         const PadAccess &access = *op.access;
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         const bool store = op.opcode == Opcode::vreg_st;
-        if (access.slot.defined() || (!store && loads_ahead(access.allocation))) return false;
+        const bool slots = access.slot.defined();
+        if (slots ? allocation.slot_gap == 0 : !store && loads_ahead(access.allocation)) return false;
         int64_t step = 0, lowest = access.row.constant, highest = lowest;
         for (const auto &[atom, rows] : access.row.terms) {
             const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
@@ -104,9 +108,10 @@ private:
         if (!in_pad || *in_pad < 0 || (store && (lowest != highest || *in_pad == 0))) return false;
         const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent, in_front = stage, behind = schedule_.stages - 1 - stage;
         const int64_t first = allocation.row_in_pad(lowest), last = allocation.row_in_pad(highest) + (iterations - 1) * *in_pad;
-        if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= allocation.rows_per_pad() + allocation.guard_behind) return false;
+        const int64_t rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
+        if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind) return false;
         // The nearest row in front and the nearest behind.
-        return !store || ((in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= allocation.rows_per_pad()));
+        return !store || ((in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows));
     }
 
     // Do transfers bring other rows of the buffer while loops read it?

@@ -72,17 +72,22 @@ struct Allocation {
     std::vector<int> pads;
     int64_t base_row = -1;     // first row in each of its pads
     int64_t guard_front = 0, guard_behind = 0;   // rows next to it in each of its pads that hold nothing and that no transfer touches
+    int64_t slot_rows = 0, slot_gap = 0;         // of a ring with such rows between its slots: rows of a slot, and those between in each pad
 
     // Which pad a row is in, and which row of the allocation's part of that pad it is.
     int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }
-    int64_t row_in_pad(int64_t row) const { return floor_div(row, block * interleave) * block + floor_mod(row, block); }
-    // How many rows of a pad a step of rows is, if it stays in one pad: whole rounds, or a step inside a block.
+    int64_t row_in_pad(int64_t row) const {
+        return floor_div(row, block * interleave) * block + floor_mod(row, block) + (slot_gap > 0 ? floor_div(row, slot_rows) * slot_gap : 0);
+    }
+    // How many rows of a pad a step of rows is, if it stays in one pad: whole rounds, or a step inside a block. A step of whole slots is
+    // one from slot to slot.
     std::optional<int64_t> step_in_pad(int64_t step) const {
+        if (slot_gap > 0 && step % slot_rows == 0) return step / interleave + step / slot_rows * slot_gap;
         if (step % (block * interleave) == 0) return step / interleave;
         if (interleave == 1 || std::abs(step) < block) return step;
         return std::nullopt;
     }
-    int64_t rows_per_pad() const { return (rows + block * interleave - 1) / (block * interleave) * block; }
+    int64_t rows_per_pad() const { return (rows + block * interleave - 1) / (block * interleave) * block + (slot_gap > 0 ? rows / slot_rows - 1 : 0) * slot_gap; }
 };
 
 // A tensor in DRAM: its address comes from the parameter block.

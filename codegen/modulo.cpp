@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/chains.h"
 #include "codegen/resources.h"
 
 namespace atalla::codegen {
@@ -13,6 +14,8 @@ namespace {
 
 // Longer iterations take too long to schedule.
 constexpr int64_t most_values = 320;
+// Places tried for the first of rows that follow each other evenly.
+constexpr int most_starts = 4;
 
 class ModuloScheduler {
 public:
@@ -65,6 +68,30 @@ public:
         return result;
     }
 
+    std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
+        index_ = loop.index;
+        const std::vector<int> stages = stages_allowed(graph, loop);
+        order_operations(graph, true);
+        if (stages.empty() || chains_.alike.empty()) return std::nullopt;
+        const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
+        int best_interval = 0;
+        ScheduleGraph best = graph;
+        for (int most_here = 2; most_here <= allowed; most_here++) {
+            std::vector<int> here = stages;
+            for (int &stage : here) stage = std::min(stage, most_here);
+            ScheduleGraph even = graph;
+            const int most = best_interval == 0 ? least + least / 2 : static_cast<int>(best_interval * (loop.extent + most_here - 2) / (loop.extent + most_here - 1)) - 1;
+            const int interval = evenly_spaced_interval(even, here, least, most);
+            if (interval == 0) continue;
+            best_interval = interval;
+            best = std::move(even);
+        }
+        if (best_interval == 0) return std::nullopt;
+        graph = std::move(best);
+        assign_row_banks(kernel, graph, chains_, best_interval / static_cast<int>(chains_.alike.size()));
+        return overlapping_schedule(graph, best_interval);
+    }
+
 private:
     static std::vector<bool> find_deferrable(const std::vector<Op> &ops) {
         std::map<int, int> mentions;
@@ -95,6 +122,75 @@ private:
         for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8)
             if (fits(graph, window, interval, packed_)) return interval;
         return 0;
+    }
+
+    // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
+    int evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most) {
+        const int rows = static_cast<int>(chains_.alike.size());
+        for (int distance = (least + rows - 1) / rows; distance * rows <= most; distance += 1 + (distance * rows - least) / (4 * rows))
+            for (int start = 0; start < std::min(distance, most_starts); start++)
+                if (fits_evenly(graph, window, distance, start)) return distance * rows;
+        return 0;
+    }
+
+    bool fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
+        const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows;
+        std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
+        ResourceTable table = empty_table(graph, interval, 0);
+        first_of_.clear();
+        std::map<int, size_t> position;
+        for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
+        // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them.
+        const auto part_of = [&](int i) { return graph.ops[i].opcode == Opcode::vreg_ld ? 1 : graph.ops[i].opcode == Opcode::vreg_st ? 2 : 0; };
+        for (int part = 0; part < 3; part++)
+            for (int i : chains_.in_turn[0])
+                if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return false;
+        if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0)) return false;
+        const bool kept = std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
+            return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
+        });
+        return kept && registers_suffice(graph, interval);
+    }
+
+    // The operations at one position of all rows.
+    bool place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {
+        constexpr int loads_early = 16;   // cycles that loads may be earlier than they must
+        const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
+        const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
+        std::vector<Claim> claims;
+        for (const std::vector<int> &row : chains_.alike) claims.push_back(table.claim(graph.ops[row[position]]));
+        const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
+        auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : start + early);
+        last = std::min(last, window * interval - 1 - (rows - 1) * distance);
+        // A unit with little to spare has its operations side by side.
+        const int busy = claims[0].busy;
+        const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
+        const auto phase = first_of_.find(claims[0].unit);
+        const auto fits = [&](int cycle) {
+            if (busy > distance) return false;
+            if (tight && phase != first_of_.end())
+                if (const int behind = (cycle - phase->second % distance + distance) % distance; behind % busy != 0 || behind + busy > distance) return false;
+            for (int row = 0; row < rows; row++)
+                if (!table.fits(claims[row], cycle + row * distance)) return false;
+            return true;
+        };
+        const int step = load ? -1 : 1;
+        if (load) first = std::max(first, last - 2 * distance);
+        else last = std::min(last, first + distance - 1);
+        for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
+            if (!fits(cycle)) continue;
+            first_of_.try_emplace(claims[0].unit, cycle);
+            for (int row = 0; row < rows; row++) {
+                table.take(claims[row], cycle + row * distance);
+                graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
+            }
+            return true;
+        }
+        return false;
+    }
+
+    static int operations_of(const ScheduleGraph &graph, Unit unit) {
+        return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }));
     }
 
     ModuloSchedule deferring_schedule(ScheduleGraph &graph, int interval) {
@@ -212,22 +308,16 @@ private:
             }
         for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
         for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
-        if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+        // Rows at one distance have their units in turn, which a merge would disturb.
+        if (chains_.alike.empty() && full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
         schedule.stage = std::move(stage);
         return schedule;
     }
 
     bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed) {
         std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
-        ResourceTable table(kernel_, interval);
-        table.reserve_loop_end();
-        // A unit that has no cycle to spare gets its cycles first.
-        if (const Unit unit = full_unit(graph, interval); unit != Unit::None) {
-            table.reserve_unit(unit, 0);
-            if (packed > 0) table.close_last_of(unit, packed);
-        }
-        wanted_ = spread_sides(graph, interval);
-        for (std::vector<int> &chain : chains_) {
+        ResourceTable table = empty_table(graph, interval, packed);
+        for (const std::vector<int> &chain : chains_.in_turn) {
             // Later starts of a long chain, which fills most of the interval anyway, are all much the same.
             constexpr size_t steps_of_one = 24;
             int start = 0;
@@ -237,6 +327,22 @@ private:
             }
             shorten_lifetimes(graph, table, chain, window, interval);
         }
+        return registers_suffice(graph, interval);
+    }
+
+    ResourceTable empty_table(const ScheduleGraph &graph, int interval, int packed) {
+        ResourceTable table(kernel_, interval);
+        table.reserve_loop_end();
+        // A unit that has no cycle to spare gets its cycles first.
+        if (const Unit unit = full_unit(graph, interval); unit != Unit::None) {
+            table.reserve_unit(unit, 0);
+            if (packed > 0) table.close_last_of(unit, packed);
+        }
+        wanted_ = spread_sides(graph, interval);
+        return table;
+    }
+
+    bool registers_suffice(const ScheduleGraph &graph, int interval) const {
         // Of the vectors some are left for what lives around the loop.
         const int64_t vectors = overlapping_ ? machine_.regs.vector * 3 / 4 : machine_.regs.vector;
         return most_live(graph, interval, RegisterClass::Mask) <= machine_.regs.mask - 1 && most_live(graph, interval, RegisterClass::Vector) <= vectors - 1;
@@ -284,6 +390,23 @@ private:
         return wanted;
     }
 
+    // The first and the last cycle that an operation may have beside those that have theirs.
+    std::pair<int, int> room(const ScheduleGraph &graph, int i, int window, int interval, int start) const {
+        int first = start, last = window * interval - 1;
+        // What waits for nothing starts when the longest way to the end asks for it: until then its value would fill a register.
+        if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
+        for (int e : graph.in[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
+            if (edge.from == i && edge.latency > edge.distance * interval) last = -1;
+        }
+        for (int e : graph.out[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
+        }
+        return {first, std::min(last, first + interval - 1)};
+    }
+
     // Gives every operation of a chain a cycle, none before `start`, or leaves all of them without.
     bool place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
         for (size_t c = 0; c < chain.size(); c++) {
@@ -298,19 +421,7 @@ private:
     }
 
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
-        int first = start, last = window * interval - 1;
-        // What waits for nothing starts when the longest way to the end asks for it: until then its value would fill a register.
-        if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
-        for (int e : graph.in[i]) {
-            const Edge &edge = graph.edges[e];
-            if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
-            if (edge.from == i && edge.latency > edge.distance * interval) return false;
-        }
-        for (int e : graph.out[i]) {
-            const Edge &edge = graph.edges[e];
-            if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
-        }
-        last = std::min(last, first + interval - 1);
+        const auto [first, last] = room(graph, i, window, interval, start);
         const bool marker = is_marker(graph.ops[i]);
         const Claim &claim = claims_[i];
         const auto earliest = [&](int cycle) { return marker ? cycle : table.first_fit(claim, cycle, last); };
@@ -327,47 +438,12 @@ private:
         return true;
     }
 
-    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop (chains that
-    // only pointers and branches connect) are placed one after the other, each at its own pace.
+    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
+    // after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping) {
         overlapping_ = overlapping;
         longest_ = graph.height.empty() ? 0 : *std::max_element(graph.height.begin(), graph.height.end());
-        const size_t n = graph.ops.size();
-        std::vector<int> chain_of(n);
-        std::iota(chain_of.begin(), chain_of.end(), 0);
-        const int rest = static_cast<int>(n);   // the chain of what connects others
-        if (!overlapping) std::fill(chain_of.begin(), chain_of.end(), rest);
-        for (size_t i = 0; i < n && overlapping; i++) {
-            const Op &op = graph.ops[i];
-            const std::vector<Reg> reads = reads_of(op);
-            const bool counts = op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Scalar && std::find(reads.begin(), reads.end(), op.dst) != reads.end();
-            if (counts || op.side || is_marker(op) || info(op.opcode).unit == Unit::Sdma) chain_of[i] = rest;
-        }
-        // Operations before others of their chain: one pass over the edges, which go forward, and back until nothing changes.
-        for (bool changed = true; changed;) {
-            changed = false;
-            for (const Edge &edge : graph.edges) {
-                int &from = chain_of[edge.from], &to = chain_of[edge.to];
-                if (edge.distance > 0 || from == rest || to == rest || from == to || takes_over_mask(graph, edge)) continue;
-                from = to = std::min(from, to);
-                changed = true;
-            }
-        }
-        std::map<int, std::vector<int>> chains;
-        for (size_t i = 0; i < n; i++) chains[chain_of[i]].push_back(static_cast<int>(i));
-        chains_.clear();
-        for (auto &[first, chain] : chains) {
-            std::stable_sort(chain.begin(), chain.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
-            chains_.push_back(std::move(chain));
-        }
-    }
-
-    // Does an edge only say that a mask register is free for another mask?
-    bool takes_over_mask(const ScheduleGraph &graph, const Edge &edge) const {
-        const Op &from = graph.ops[edge.from], &to = graph.ops[edge.to];
-        if (!to.dst.defined() || kernel_.cls(to.dst) != RegisterClass::Mask) return false;
-        const std::vector<Reg> reads = reads_of(to);
-        return !from.dst.defined() || std::find(reads.begin(), reads.end(), from.dst) == reads.end();
+        chains_ = find_chains(kernel_, graph, overlapping);
     }
 
     // The lane unit that the loop keeps busy in every cycle, if one does.
@@ -466,7 +542,8 @@ private:
     const int64_t most_values_;              // that the iterations of a loop that overlap may make
     Reg index_;                              // of the loop
     std::vector<Claim> claims_;              // of its operations
-    std::vector<std::vector<int>> chains_;   // operations in the order of placing
+    Chains chains_;
+    std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     int turn_ = 0;                           // cycles by which the loop's boundary will move
     int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
@@ -488,6 +565,10 @@ int most_stages_with_sides(const Loop &loop) {
 
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later) {
     return ModuloScheduler(kernel, shared_masks, overlap).run(graph, loop, runs_later);
+}
+
+std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap) {
+    return ModuloScheduler(kernel, shared_masks, overlap).run_evenly(kernel, graph, loop);
 }
 
 }  // namespace atalla::codegen

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/chains.h"
 #include "codegen/code_cost.h"
 #include "codegen/delays.h"
 #include "codegen/idle_stages.h"
@@ -117,8 +118,9 @@ private:
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
-        const std::optional<ModuloSchedule> schedule =
-            modulo_schedule(kernel_, graph, loop, shared_masks(kernel_, blocks_, b), options_.overlap, runs_later);
+        const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
+        std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, options_.overlap, runs_later);
+        space_evenly(b, graph, schedule);
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
@@ -143,6 +145,26 @@ private:
             blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         blocks_[b].packets = delays_.packets(graph);
+    }
+
+    // Rows that are alike at one distance from each other, where the whole loop gets shorter.
+    void space_evenly(size_t b, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
+        const LoopInfo &loop = kernel_.loops[loop_of(b)];
+        if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
+        const std::vector<RegInfo> registers = kernel_.registers;
+        std::optional<AlikeRows> rows = alike_rows(kernel_, blocks_[b].ops, loop_of(b));
+        if (!rows) return;
+        ScheduleGraph even(kernel_, rows->loop, loop_of(b));
+        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, shared_masks(kernel_, blocks_, b), options_.overlap);
+        const auto cycles = [&](const ModuloSchedule &one) { return one.interval * (loop.extent + one.stages - 1); };
+        if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) {
+            std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
+            return;
+        }
+        schedule = std::move(spaced);
+        graph = std::move(even);
+        blocks_[b].ops = std::move(rows->loop);
+        blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), rows->in_front.begin(), rows->in_front.end());
     }
 
     // Idle stages take the time of whole iterations. Code in front of the loop and behind it is as many operations, which run beside others,

@@ -7,6 +7,7 @@
 #include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
+#include "codegen/rings.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -192,12 +193,42 @@ void take_turns(std::vector<Tile> &tiles, const Machine &machine) {
     for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
 }
 
-// Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h). Loads come in
-// the first stages: they need none in front.
+// Does a copy or an access touch rows of one slot alone, whose number one of the terms gives?
+bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box> &boxes, int64_t slot_rows) {
+    std::erase_if(rows.terms, [&](const auto &term) { return term.second == slot_rows; });
+    int64_t lowest = rows.constant, highest = rows.constant;
+    for (const auto &[atom, step] : rows.terms) {
+        if (!kernel.atoms[static_cast<size_t>(atom)].is_loop) return false;
+        (step < 0 ? lowest : highest) += step * (kernel.loops[static_cast<size_t>(kernel.atoms[static_cast<size_t>(atom)].loop)].extent - 1);
+    }
+    int64_t most = 0;   // of the boxes
+    for (const Box &box : boxes) {
+        int64_t last = box.row;
+        for (const Box::Dim &dim : box.dims) last += std::max<int64_t>(0, dim.row_stride * (dim.extent - 1));
+        most = std::max(most, last);
+    }
+    return lowest >= 0 && highest + most < slot_rows;
+}
+
+// The rows of a slot of a ring that may have rows between its slots; 0 of others.
+int64_t slot_rows_of(Kernel &kernel, int index, const Allocation &allocation) {
+    const Rings rings(kernel, true);
+    const Ring *ring = rings.of(index);
+    if (ring == nullptr || ring->rows <= 0 || ring->rows % (allocation.block * allocation.interleave) != 0 || allocation.rows % ring->rows != 0) return 0;
+    bool apart = true;
+    for_each_node(kernel.body, [&](Node &node) {
+        if (node.op && node.op->access && node.op->access->allocation == index) apart = apart && stays_in_slot(kernel, node.op->access->row, {}, ring->rows);
+        if (node.copy && node.copy->allocation == index) apart = apart && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
+    });
+    return apart ? ring->rows : 0;
+}
+
+// Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h), and between the
+// slots of a ring, which transfers use at the same time. Of others, loads come in the first stages: they need none in front.
 void add_guard_rows(Kernel &kernel, int index) {
     Allocation &allocation = kernel.allocations[static_cast<size_t>(index)];
-    allocation.guard_front = allocation.guard_behind = 0;
     if (!kernel.machine->timed()) return;
+    const int64_t slot_rows = slot_rows_of(kernel, index, allocation);
     for_each_node(kernel.body, [&](Node &node) {
         if (!node.loop || !may_idle(*node.loop)) return;
         for (const Node &inner : node.loop->body) {
@@ -206,10 +237,12 @@ void add_guard_rows(Kernel &kernel, int index) {
                 if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
                 const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages - 1);
                 allocation.guard_behind = std::max(allocation.guard_behind, rows);
-                if (inner.op->opcode == Opcode::vreg_st) allocation.guard_front = std::max(allocation.guard_front, rows);
+                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0) allocation.guard_front = std::max(allocation.guard_front, rows);
             }
         }
     });
+    allocation.slot_rows = slot_rows;
+    if (slot_rows > 0) allocation.slot_gap = std::max(allocation.guard_front, allocation.guard_behind);
 }
 
 // Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
@@ -231,8 +264,8 @@ public:
             int best = 0;
             for (int first = 0; first + allocation.interleave <= pads_; first += allocation.interleave)
                 if (height(first, allocation.interleave) < height(best, allocation.interleave)) best = first;
+            allocation.guard_front = allocation.guard_behind = allocation.slot_rows = allocation.slot_gap = 0;
             if (guards_) add_guard_rows(kernel_, static_cast<int>(i));
-            else allocation.guard_front = allocation.guard_behind = 0;
             allocation.base_row = height(best, allocation.interleave) + allocation.guard_front;
             const int64_t end = allocation.base_row + allocation.rows_per_pad() + allocation.guard_behind;
             if (end > kernel_.machine->pad_rows() && limit > 1) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
 
 namespace atalla::codegen {
@@ -101,7 +102,8 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
         Body group;
         code.issue_step(t.channel, group);
         if (t.left.defined()) group.push_back(value_op(t.left, {-1, {}}, {t.left}));
-        if (groups > 1 && times[i].to_the_end) {
+        // A loop whose stages run idle goes on behind its end.
+        if (groups > 1 && times[i].to_the_end && !may_idle(hot)) {
             group.push_back(value_op(due, {-span, {}}, {due}));
         } else if (groups > 1) {
             body.push_back(value_op(left, {groups - 2, {}}));
