@@ -70,6 +70,7 @@ public:
 
     std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
         index_ = loop.index;
+        claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
         const std::vector<int> stages = stages_allowed(graph, loop);
         order_operations(graph, true);
         if (stages.empty() || chains_.alike.empty()) return std::nullopt;
@@ -158,7 +159,7 @@ private:
         const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
         const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
         std::vector<Claim> claims;
-        for (const std::vector<int> &row : chains_.alike) claims.push_back(table.claim(graph.ops[row[position]]));
+        for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
         const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
         auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : start + early);
         last = std::min(last, window * interval - 1 - (rows - 1) * distance);
