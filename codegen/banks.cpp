@@ -66,8 +66,11 @@ int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span>
 static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
     const int banks = static_cast<int>(kernel.machine->regs.scalar_banks);
     std::vector<int> load(banks, 0);
-    for (const RegInfo &reg : kernel.registers)
-        if (reg.cls == RegisterClass::Scalar && reg.bank >= 0) load[reg.bank]++;
+    for (RegInfo &reg : kernel.registers) {
+        if (reg.cls != RegisterClass::Scalar || reg.bank < 0) continue;
+        reg.bank = static_cast<int8_t>(reg.bank % banks);   // preferences are made for four
+        load[reg.bank]++;
+    }
     const auto is_inner = [&](const Block &block) { return block.end.kind == Terminator::Loop && &blocks[block.end.target] == &block; };
     const auto is_scalar = [&](Reg r) { return r.defined() && r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Scalar; };
     const auto for_operations = [&](const Block &block, const auto &visit) {
@@ -102,7 +105,7 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
     // Constants that only packing uses.
     for (RegInfo &reg : kernel.registers)
         if (reg.cls == RegisterClass::Scalar && reg.constant && reg.physical < 0 && reg.bank < 0 && (*reg.constant == 0x3F800000 || *reg.constant == static_cast<int32_t>(0xBF800000)))
-            reg.bank = 3;
+            reg.bank = static_cast<int8_t>(banks - 1);
     for (const bool inner_loops : {true, false})
         for (const Block &block : blocks)
             if (is_inner(block) == inner_loops) for_operations(block, assign);
