@@ -57,15 +57,16 @@ private:
         const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
         Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
         if (missing_rows()) inside = inside && y < raw_rows();
-        raw(k, l, y, xb, cb, yb, g, b) = bf16(0.0f);
-        raw(k, l, y, xb, cb, yb, g, b) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+        const std::vector<Expr> here = raw_at(k, l, y, xb, cb);
+        raw(here) = bf16(0.0f);
+        raw(here) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
         if (folded_) {
             const Expr tap = channel_tiles_ == 1 ? Expr(w % lane_rows_) : cb * lane_rows_ + w % lane_rows_;
             Expr from_row = y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
             if (missing_rows()) from_row = select(tap < static_cast<int>(shape_.kernel_y), from_row, raw_rows());
-            turn(turned, raw(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0, yb, g, b), xb, {y, cb, yb, g, b});
+            turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0)), xb, {y, cb, yb, g, b});
         } else {
-            turn(turned, raw(k, w, y, xb, cb, yb, g, b), xb, {y, cb, yb, g, b});
+            turn(turned, raw(raw_at(k, w, y, xb, cb)), xb, {y, cb, yb, g, b});
         }
 
         turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
@@ -75,6 +76,13 @@ private:
         if (stride_x_ > 1) from.where(column % stride_x_ == 0);
         image(l, column / stride_x_, (from[2] * taps_x_ + from[0]) * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
     }
+    // Rows of a channel in one pad, neighbours in memory, or rows of neighbouring channels on all pads: the four transfers under way should
+    // not read one page of the DRAM.
+    std::vector<Expr> raw_at(const Expr &column, const Expr &channel, const Expr &row, const Expr &part, const Expr &block) const {
+        if (by_channel(shape_.height * shape_.width)) return {column, row, part, channel, block, yb, g, b};
+        return {column, channel, row, part, block, yb, g, b};
+    }
+    bool by_channel(int64_t plane) const { return machine_.timed() && plane * static_cast<int64_t>(sizeof(uint16_t)) >= machine_.dram.row_bytes; }
     // Columns of the result with a column of the kernel outside of the image, and all rows.
     std::vector<RDom> borders() const {
         const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
@@ -166,10 +174,14 @@ private:
         back.rows(k, i) = identity(k, i);
         back.part(l, i, pt, yb, co, g, b) = 0.0f;
         back.part(l, i, pt, yb, co, g, b) += f32(back.rows(q, i)) * f32(back.weights(q, l, pt, yb, co, g, b));
-        planes(l, i, pt, yb, co, g, b) = bf16(back.part(l, i, pt, yb, co, g, b));
-        out(p, yb, o, g, b) = planes(p % lanes, o % lanes, p / lanes, yb, o / lanes, g, b);
+        planes(planes_at(l, i, pt, co)) = bf16(back.part(l, i, pt, yb, co, g, b));
+        out(p, yb, o, g, b) = planes(planes_at(p % lanes, o % lanes, p / lanes, o / lanes));
     }
 
+    std::vector<Expr> planes_at(const Expr &place, const Expr &channel, const Expr &tile, const Expr &block) const {
+        if (by_channel(shape_.rows() * shape_.columns())) return {place, tile, channel, yb, block, g, b};
+        return {place, channel, tile, yb, block, g, b};
+    }
     Expr packed_channel(const Expr &channel) const { return shape_.packs_by_pads() ? channel / 32 * 32 + channel % 4 * 8 + channel % 32 / 4 : channel; }
     // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
     bool along_taps() const { return machine_.timed() && shape_.packed && !folded_ && in_ % lanes == 0 && out_ % lanes == 0 && weight_unroll_ == lanes; }
@@ -224,8 +236,8 @@ private:
         } else {
             raw.compute_at(out, yb);
         }
-        raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes);
-        if (folded_) raw.align_storage(l, static_cast<int>(machine_.pad.count));
+        raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, raw_rows() + missing_rows()).bound_extent(xb, tiles_of(width_));
+        if (folded_ && !by_channel(shape_.height * shape_.width)) raw.align_storage(l, static_cast<int>(machine_.pad.count));
         image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
         const int pads = static_cast<int>(machine_.pad.count);
         image.align_storage(px, pads);
@@ -301,7 +313,11 @@ private:
             kernel.inputs.push_back({"bias", shape_.bias_extents()});
         }
         kernel.outputs = {{"Y", shape_.out_extents()}};
-        if (along_taps()) kernel.layouts["filter"] = {0, taps_ * channel_tiles_};
+        if (machine_.timed()) {
+            if (by_channel(shape_.height * shape_.width)) kernel.layouts["raw"] = {0, (raw_rows() + missing_rows()) * tiles_of(width_)};
+            if (by_channel(shape_.rows() * shape_.columns())) kernel.layouts["planes"] = {0, chunk()};
+            if (along_taps()) kernel.layouts["filter"] = {0, taps_ * channel_tiles_};
+        }
         return kernel;
     }
     // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.

@@ -20,9 +20,11 @@ namespace atalla {
 
 namespace {
 
-// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way.
-constexpr int64_t registers_in_flight = 90;
 constexpr int64_t most_strip_rows = 32;
+
+// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way; where the adder sums,
+// results wait for it.
+int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 80 : 90; }
 
 // Rows of the padded image that a block of the result reads, and places in each as they are stored.
 int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) {
@@ -82,7 +84,7 @@ public:
                          [columns](const Point &point) { return point["strip_columns"] == columns || point["strip_rows"] == 1; });
         space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
         space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
-                         [limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
+                         [limit = machine.regs.vector - 1 - registers_in_flight(machine)](const Point &point) {
                              return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
                          });
         space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
@@ -111,7 +113,7 @@ public:
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
         // its accesses is shared by the rows in straight-line code.
         constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.55, miss = 8.75, turn_row = 3.3,
-                         strip_overhead = 250;
+                         strip_overhead = 250, cold_results = 3000;
         const ConvolutionPlan plan(shape_, point);
         const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
@@ -124,13 +126,16 @@ public:
         const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
         const double code = strip * (machine.sa.psum_in ? 1 : unmerged_row) + switch_cost;
         if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
-        const double strip_cost = k_tiles * visit + strip + strip_overhead;
+        // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
+        const double strip_code = code + strip * 1.5 + switch_cost;
+        const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
+        const double strip_cost = k_tiles * visit + strip + strip_overhead + strip_misses;
         const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
         const double turn = lanes * turn_row + switch_cost + load;
         const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
         const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(shape_.channel_tiles()) * (turn + static_cast<double>(shape_.taps()) * turn_row);
-        const double results = static_cast<double>(tiles_of(plan.pixels)) * turn;
-        return 4000 + problems * (image + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results));
+        const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
+        return 4000 + problems * (image + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results) + times * cold_results);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
