@@ -52,6 +52,9 @@ std::string best_so_far(const ProgressState &state) {
 }
 
 std::string time_left(const ProgressState &state) {
+    if (state.most_seconds > state.seconds) {
+        return fmt::format(", {} left", duration(state.most_seconds - state.seconds));
+    }
     const int64_t evaluated = state.done - state.done_before;
     if (state.total == 0 || evaluated <= 0 || state.done >= state.total) {
         return fmt::format(", {}", duration(state.seconds));

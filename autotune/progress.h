@@ -18,6 +18,7 @@ struct ProgressState {
     int64_t best_cycles = 0;   // 0: none yet
     int64_t bound_cycles = 0;  // 0: unknown
     double seconds = 0;        // since the start
+    double most_seconds = 0;   // where time is the budget; 0: it is not
     int64_t done_before = 0;   // of `done`, answered by the database: they took no time
 };
 

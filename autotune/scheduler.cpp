@@ -170,6 +170,7 @@ private:
         state.done = trials();
         state.total = options_.max_trials;
         state.seconds = elapsed();
+        state.most_seconds = options_.max_seconds;
         return state;
     }
 
@@ -202,7 +203,9 @@ private:
         }
         result.seconds = elapsed();
         if (!entries_.empty()) {
-            progress_.finish(state(entries_.back()));
+            ProgressState last = state(entries_.back());
+            last.most_seconds = 0;
+            progress_.finish(last);
         }
         return result;
     }

@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <optional>
 
 #include "autotune/draft.h"
 #include "autotune/interrupt.h"
+#include "autotune/known_points.h"
 #include "autotune/proposals.h"
 #include "db/database.h"
 #include "isa/error.h"
@@ -20,8 +20,6 @@ namespace atalla {
 
 namespace {
 
-// Points of a space that are looked at between two batches, to see whether few are left: some milliseconds.
-constexpr size_t most_looked_at = 20'000;
 // So many points that are left are visited whatever the strategy thinks of them.
 constexpr size_t few_points = 32;
 
@@ -114,16 +112,13 @@ struct TuningSession::Impl {
         return outcomes_.best() ? static_cast<int64_t>(std::ceil(factor * static_cast<double>(outcomes_.best()->cycles))) : 0;
     }
 
-    // Whether no program of the point takes less than `cycles`, which the best one does.
-    bool ruled_out(const Point &point, int64_t cycles) const { return task_.least_cycles && task_.least_cycles(point) >= cycles; }
-
     // What the strategy wants to see next. To prove an optimum takes only points that may be faster.
     std::vector<Point> next_batch(size_t n) {
         for (;;) {
             std::vector<Point> batch = proposer_->propose(n, outcomes_);
             const bool ended = batch.empty();
             if (options_.prove && outcomes_.best()) {
-                std::erase_if(batch, [&](const Point &point) { return ruled_out(point, outcomes_.best()->cycles); });
+                std::erase_if(batch, [&](const Point &point) { return known_.ruled_out(point, outcomes_.best()->cycles); });
             }
             if (ended || !batch.empty()) {
                 return batch;
@@ -159,34 +154,7 @@ struct TuningSession::Impl {
         if (as_asked || options_.max_trials == 0 || !outcomes_.best()) {
             return std::nullopt;
         }
-        const int64_t cycles = outcomes_.best()->cycles;
-        std::vector<Point> left;
-        if (task_.bound_cycles == cycles) {
-            return left;
-        }
-        const size_t budget = std::min(few, static_cast<size_t>(options_.max_trials) - outcomes_.size());
-        size_t seen = 0;
-        const bool all = for_each(task_.space, [&](const Point &point) {
-            if (!outcomes_.tried(point) && !ruled_out(point, cycles)) {
-                left.push_back(point);
-            }
-            return left.size() <= budget && ++seen <= most_looked_at;
-        });
-        if (!all) {
-            return std::nullopt;
-        }
-        return left;
-    }
-
-    // The stored trial of a point, unless it was given up too early to be an answer.
-    const Trial *stored(const Point &point, int64_t limit) const {
-        const auto found = stored_.find(point);
-        if (found == stored_.end()) {
-            return nullptr;
-        }
-        const Trial &trial = found->second.trial;
-        const bool cut = trial.status == Trial::TimedOut && trial.cycles > 0;
-        return cut && (limit == 0 || trial.cycles < limit) ? nullptr : &trial;
+        return known_.may_be_faster(std::min(few, static_cast<size_t>(options_.max_trials) - outcomes_.size()));
     }
 
     void open_run() {
@@ -194,7 +162,7 @@ struct TuningSession::Impl {
             return;
         }
         for (StoredTrial &stored : database_->trials_of(task_.key())) {
-            stored_.emplace(stored.trial.point, std::move(stored));
+            known_.remember(std::move(stored));
         }
         for (const std::string &damaged : database_->take_unreadable()) {
             result_.notes.push_back(damaged + "; the row is left out, `atalla db stats` lists all damage");
@@ -266,7 +234,7 @@ struct TuningSession::Impl {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(options_.threads > 0 ? options_.threads : omp_get_max_threads())
         for (int64_t i = 0; i < size; i++) {
             try {
-                const Trial *known = stored(batch[i], limit);
+                const Trial *known = known_.answer(batch[i], limit);
                 bool failed;
                 {
                     const std::scoped_lock lock(mutex_);
@@ -345,13 +313,14 @@ struct TuningSession::Impl {
         state.best_cycles = best_shown_;
         state.bound_cycles = task_.bound_cycles;
         state.seconds = elapsed();
+        state.most_seconds = ended_ ? 0 : options_.max_seconds;
         state.done_before = result_.from_cache;
         return state;
     }
 
     // The fastest point of this run and of the stored trials that verification does not refuse.
     void choose() {
-        const std::vector<Trial> candidates = fastest_first();
+        const std::vector<Trial> candidates = known_.fastest_first();
         int attempts = 0;
         for (const Trial &candidate : candidates) {
             const Verification verification = verify(candidate.point, attempts);
@@ -367,36 +336,13 @@ struct TuningSession::Impl {
         describe(candidates.size());
     }
 
-    std::vector<Trial> fastest_first() const {
-        std::map<std::pair<int64_t, Point>, Trial> order;
-        const auto add = [&](const Trial &trial) {
-            if (trial.status == Trial::Ok) {
-                order.emplace(std::pair(trial.cycles, trial.point), trial);
-            }
-        };
-        for (const Trial &trial : outcomes_.trials()) {
-            add(trial);
-        }
-        for (const auto &[point, stored] : stored_) {
-            // A run over a part of the space must not answer with a point outside it.
-            if (violation(task_.space, point).empty()) {
-                add(stored.trial);
-            }
-        }
-        std::vector<Trial> trials;
-        for (auto &[key, trial] : order) {
-            trials.push_back(std::move(trial));
-        }
-        return trials;
-    }
-
     Verification verify(const Point &point, int &attempts) {
-        const auto known = stored_.find(point);
-        if (known != stored_.end() && known->second.verification != Verification::Unverified) {
-            if (known->second.verification == Verification::Differs) {
-                result_.rejected.emplace_back(point, known->second.differs);
+        const StoredTrial *known = known_.stored(point);
+        if (known && known->verification != Verification::Unverified) {
+            if (known->verification == Verification::Differs) {
+                result_.rejected.emplace_back(point, known->differs);
             }
-            return known->second.verification;
+            return known->verification;
         }
         if (!task_.verify || attempts >= options_.verify_attempts) {
             return Verification::Unverified;
@@ -421,38 +367,6 @@ struct TuningSession::Impl {
         return Verification::Differs;
     }
 
-    // Whether the trials of this run, the stored ones and the bounds of points cover the space.
-    bool nothing_is_faster() {
-        const auto settled = [&](const Trial &trial) {
-            return trial.status == Trial::Ok ? trial.cycles >= result_.cycles
-                                             : trial.status != Trial::TimedOut || trial.cycles == 0 || trial.cycles >= result_.cycles;
-        };
-        std::map<Point, bool> known;
-        for (const auto &[point, stored] : stored_) {
-            known[point] = settled(stored.trial);
-        }
-        for (const Trial &trial : outcomes_.trials()) {
-            known[trial.point] = settled(trial) || known[trial.point];
-        }
-        // A point that is faster but wrong is no answer.
-        for (const auto &[point, differs] : result_.rejected) {
-            known[point] = true;
-        }
-        if (task_.bound_cycles == result_.cycles) {
-            return true;
-        }
-        result_.ruled_out = 0;
-        // The walk ends at the first point of which nothing is known.
-        return for_each(task_.space, [&](const Point &point) {
-            const auto found = known.find(point);
-            if (found != known.end() && found->second) {
-                return true;
-            }
-            result_.ruled_out++;
-            return ruled_out(point, result_.cycles);
-        });
-    }
-
     void describe(size_t candidates) {
         if (!result_.found) {
             const Trial *failed = outcomes_.trials().empty() ? nullptr : &outcomes_.trials().front();
@@ -475,7 +389,9 @@ struct TuningSession::Impl {
                                 result_.cycles, result_.best.assignments(), task_.bound_cycles));
             }
         }
-        result_.optimal_in_space = nothing_is_faster();
+        const std::optional<int64_t> by_bound = known_.nothing_is_faster(result_.cycles, result_.rejected);
+        result_.optimal_in_space = by_bound.has_value();
+        result_.ruled_out = by_bound.value_or(0);
         if (!result_.verified) {
             result_.notes.push_back(task_.verify ? fmt::format("the {} fastest points gave wrong results, and the next was "
                                                                "not verified",
@@ -488,11 +404,11 @@ struct TuningSession::Impl {
     Database *database_;
     const TuneOptions options_;
     const Clock::time_point started_ = Clock::now();
-    std::map<Point, StoredTrial> stored_;  // what the database knew at the start
     std::string run_;
     std::optional<InterruptGuard> guard_;
     std::unique_ptr<Proposer> proposer_;
     Outcomes outcomes_;
+    KnownPoints known_{task_, outcomes_};
     bool ended_ = false;
 
     std::mutex mutex_;  // guards what follows while a batch runs

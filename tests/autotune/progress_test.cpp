@@ -54,6 +54,16 @@ TEST(ProgressLine, DoesWithoutWhatIsUnknown) {
     EXPECT_EQ(progress_line(unknown, 200), "5 done  best 10 cycles, 2 h 00 min");
 }
 
+TEST(ProgressLine, ABudgetOfTimeSaysWhatIsLeftOfIt) {
+    ProgressState timed;
+    timed.done = 5;
+    timed.seconds = 12.5;
+    timed.most_seconds = 90;
+    EXPECT_EQ(progress_line(timed, 200), "5 done  none ran yet, 1 min 18 s left");
+    timed.seconds = 91;
+    EXPECT_EQ(progress_line(timed, 200), "5 done  none ran yet, 1 min 31 s");
+}
+
 TEST(ProgressLine, CachedTrialsDoNotCountForTheTimeLeft) {
     ProgressState resumed = state(34);
     resumed.done_before = 32;
