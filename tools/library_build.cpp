@@ -93,7 +93,8 @@ BuiltLibrary build_library(const WorkloadList &list, const Machine &machine, con
 
 WorkloadList workloads_of_database(const Database &database, const Machine &machine) {
     WorkloadList list;
-    for (const KeySummary &key : database.list({{}, {}, machine.fingerprint(), compiler_fingerprint(), {}})) {
+    // Those of other compilers too: build_library() names what is stale.
+    for (const KeySummary &key : database.list({{}, {}, machine.fingerprint(), {}, {}})) {
         if (!key.winner) continue;
         try {
             const Operator &op = find_operator(key.key.op);

@@ -56,5 +56,24 @@ TEST_F(Library, WhatIsMissingIsNamed) {
     EXPECT_EQ(library("build -o /nowhere/y.atlib").status, 1);
 }
 
+TEST_F(Library, AStaleWinnerIsNamedAndLeftOut) {
+    tune("32x32x32");
+    ASSERT_EQ(library("build -o now.atlib").status, 0);
+    // The same winner, as if another compiler had made it.
+    std::string rows = run(ATALLA_DB_TOOL, "export").out;
+    const std::string name = "\"compiler\":\"";
+    for (size_t at = rows.find(name); at != std::string::npos; at = rows.find(name, at + 1)) rows.replace(at + name.size(), 10, "0123456789");
+    write("old.jsonl", rows);
+    ASSERT_EQ(run(ATALLA_DB_TOOL, "--db old.db merge old.jsonl").status, 0);
+    Output output = library("build --db old.db -o old.atlib");
+    EXPECT_EQ(output.status, 1);
+    EXPECT_THAT(output.error, HasSubstr("gemm 32x32x32: the winner is stale, made by compiler 0123456789"));
+    EXPECT_FALSE(std::filesystem::exists(file("old.atlib")));
+    // Beside one of this compiler it does not matter.
+    ASSERT_EQ(run(ATALLA_DB_TOOL, "merge old.jsonl").status, 0);
+    EXPECT_EQ(library("build -o both.atlib").status, 0);
+    EXPECT_EQ(read("both.atlib"), read("now.atlib"));
+}
+
 }  // namespace
 }  // namespace atalla
