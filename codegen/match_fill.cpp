@@ -226,7 +226,7 @@ bool Matcher::match_filled_copy(const Block *block) {
     }
     const Copy &moved = *body_->back().copy;
     if (computed_.count(moved.allocation)) fill_in_place(moved.allocation);
-    if (base.terms != moved.pad_row.terms) fail("a fill and the copy over it are placed differently", block->first);
+    if (base.terms != moved.pad_row.terms) fill_in_place(moved.allocation);   // the copy moves over the rows
     note_rows(moved, rows);
     for (const Box &box : moved.boxes)
         if (box.cols == 32) for_each_row(box, [&](int64_t row) { rows.erase(row); });
