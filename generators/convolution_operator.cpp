@@ -14,6 +14,7 @@
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
+#include "schedules/visit_bound.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -108,6 +109,15 @@ public:
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
     }
 
+    Bound bound(const Machine &machine) const override {
+        const KernelWork least = work(machine);
+        const Bound bound = kernel_bound(machine, least);
+        // Kernels of one channel need no array.
+        const int64_t loads = std::min({int64_t{lanes}, shape_.out, shape_.images * shape_.rows() * shape_.columns()});
+        const int64_t visits = shape_.in == 1 ? 0 : least_visit_cycles(machine, least.array_rows, least.rows_stored, loads);
+        return visits == 0 ? bound : with_term(bound, "visits", visits);
+    }
+
     double draft(const Machine &machine, const Point &point) const override {
         if (in_registers()) return register_convolution_draft(shape_, machine, point);
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
@@ -124,7 +134,7 @@ public:
         else if (strip <= longest_merged) visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
         else visit = strip * unmerged_row + load - 40;
         const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        const double code = strip * (machine.sa.psum_in ? 1 : unmerged_row) + switch_cost;
+        const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_row) + switch_cost;
         if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
         // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
         const double strip_code = code + strip * 1.5 + switch_cost;
@@ -378,7 +388,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel; products in float32, rounded, added over blocks of "
                          "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of 32 planes in bf16";
     row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling";
-    row.card.bound = "lanes (sums of 32-deep products), array, DRAM, pads, issue; only what the window covers";
+    row.card.bound = "lanes (sums of 32-deep products), array, visits (its gaps and the registers), DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
     row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights do not";

@@ -8,6 +8,7 @@
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
+#include "schedules/bounds.h"
 #include "schedules/random.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/error_of.h"
@@ -42,6 +43,29 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
             EXPECT_TRUE(arrangement.workload->arrangements(find_machine(machine)).empty());
         }
     }
+}
+
+// A convolution of one element is a product of matrices, whose bound is made of equal visits: the one for any visits is a little lower.
+TEST(Convolution, VisitsOfTheBoundAreThoseOfAProduct) {
+    const Machine machine = find_machine("ax01-psum");
+    const auto visits = [](const Bound &bound) {
+        for (const auto &[name, value] : bound.terms)
+            if (name == "visits") return value;
+        return int64_t{0};
+    };
+    const Bound convolution = find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(machine), product = gemm_bound(machine, 512, 512, 512);
+    EXPECT_LE(visits(convolution), visits(product));
+    EXPECT_GE(visits(convolution), visits(product) * 97 / 100);
+    EXPECT_EQ(convolution.binding, "visits");
+    EXPECT_EQ(visits(find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(find_machine("ax01"))), 0);
+}
+
+// Two rows of an image whose padding is as high as a block: the part of a block that is copied moves from block to block.
+TEST(Convolution, PartsOfBlocksMove) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x64x2x2,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    Random random(3);
+    check_sampled_point(*workload, machine, Evaluator(workload, machine, 1), random);
 }
 
 TEST(Convolution, RandomShapesAndSchedules) {
