@@ -6,6 +6,26 @@
 
 namespace atalla {
 
+namespace {
+
+// Before the first write to a page since mark(). Where an earlier run kept an original, its room is used again.
+template <class Entry>
+void make_writable(Entry &entry) {
+    using Page = typename decltype(entry.page)::element_type;
+    entry.created = !entry.page;
+    if (entry.created) {
+        entry.page = std::make_unique<Page>();
+    } else {
+        if (!entry.original) {
+            entry.original = std::make_unique_for_overwrite<Page>();
+        }
+        *entry.original = *entry.page;
+    }
+    entry.writable = true;
+}
+
+}  // namespace
+
 // ByteMemory
 
 void ByteMemory::read(uint64_t address, std::span<uint8_t> out) const {
@@ -37,18 +57,12 @@ uint8_t *ByteMemory::make_writable(uint64_t index) {
         entries_.resize(index + 1);
     }
     Entry &entry = entries_[index];
-    if (entry.page) {
-        entry.original = std::make_unique<Page>(*entry.page);
-    } else {
-        entry.page = std::make_unique<Page>();
-    }
-    entry.writable = true;
+    atalla::make_writable(entry);
     return entry.page->bytes;
 }
 
 void ByteMemory::mark() {
     for (Entry &entry : entries_) {
-        entry.original.reset();
         entry.writable = false;
     }
 }
@@ -63,7 +77,7 @@ ChangedWords ByteMemory::changed_words() const {
         for (uint64_t offset = 0; offset < page_size; offset += 4) {
             uint32_t now, before = 0;
             std::memcpy(&now, entry.page->bytes + offset, 4);
-            if (entry.original) {
+            if (!entry.created) {
                 std::memcpy(&before, entry.original->bytes + offset, 4);
             }
             if (now != before) {
@@ -201,7 +215,6 @@ void WordMemory::clear() {
 
 void WordMemory::mark() {
     for (auto &[number, entry] : entries_) {
-        entry.original.reset();
         entry.writable = false;
     }
     write_cache_ = {};
@@ -218,7 +231,7 @@ ChangedWords WordMemory::changed_words() const {
                 continue;
             }
             const uint32_t now = entry.page->value[key & 3][index_of(key)];
-            if (!entry.original || !entry.original->has(key) || entry.original->value[key & 3][index_of(key)] != now) {
+            if (entry.created || !entry.original->has(key) || entry.original->value[key & 3][index_of(key)] != now) {
                 changed[key] = now;
             }
         }
@@ -241,12 +254,8 @@ WordMemory::Page &WordMemory::touch_slow(int64_t number) {
         refuse("memory", "the program writes to more different addresses than the memory of the machine can hold");
     }
     Entry &entry = entries_[number];
-    if (!entry.page) {
-        entry.page = std::make_unique<Page>();
-        entry.writable = true;
-    } else if (!entry.writable) {
-        entry.original = std::make_unique<Page>(*entry.page);
-        entry.writable = true;
+    if (!entry.writable) {
+        make_writable(entry);
     }
     write_cache_[static_cast<size_t>(number) % cache_size] = {number, entry.page.get()};
     return *entry.page;

@@ -2,6 +2,7 @@
 // by exact byte address for the functional machine (isa reference section 1.3). Both remember what a run changed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -51,8 +52,9 @@ private:
     };
     struct Entry {
         std::unique_ptr<Page> page;
-        std::unique_ptr<Page> original;  // the page at mark(), kept at the first write after it
+        std::unique_ptr<Page> original;  // room for the page at mark(), kept at the first write after it
         bool writable = false;           // false: the next write must create the page or keep the original
+        bool created = false;            // since mark(): there is no original
     };
 
     template <class T>
@@ -168,12 +170,23 @@ private:
             const uint64_t spill = shift > 64 - row_words ? bits[1] << (64 - shift) : 0;
             return ((bits[0] >> shift | spill) & row) == row;
         }
+        // Copies the entries; what lies where there is none stays as it is.
+        Page &operator=(const Page &other) {
+            std::memcpy(present, other.present, sizeof(present));
+            for (size_t low = 0; low < 4; low++) {
+                if (std::ranges::any_of(present[low], [](uint64_t bits) { return bits != 0; })) {
+                    std::memcpy(value[low], other.value[low], sizeof(value[low]));
+                }
+            }
+            return *this;
+        }
         bool has(int64_t key) const { return present[key & 3][index_of(key) / 64] >> (index_of(key) % 64) & 1; }
     };
     struct Entry {
         std::unique_ptr<Page> page;
-        std::unique_ptr<Page> original;  // the page at mark(), kept at the first write after it
+        std::unique_ptr<Page> original;  // room for the page at mark(), kept at the first write after it
         bool writable = false;           // false: the next write must create the page or keep the original
+        bool created = false;            // since mark(): there is no original
     };
     // The pages used last, by the low bits of their number.
     static constexpr size_t cache_size = 16;

@@ -180,6 +180,23 @@ TEST(WordMemory, ChangedWordsAreThoseSinceTheMark) {
 }
 
 // The page caches must not outlive what they cache: many pages share a place in them.
+// What an earlier run changed on a page, keys of other alignments included, is no change of the next one.
+TEST(WordMemory, EachMarkForgetsTheRunBefore) {
+    WordMemory memory;
+    memory.write(0x100, 1);
+    for (uint32_t run = 0; run < 3; run++) {
+        memory.mark();
+        memory.write(0x100, 1);                  // written, not changed
+        memory.write(0x201 + 4 * run, 10);       // created on a page that was there
+        memory.write(0x5000 + 0x1000 * run, 3);  // on a page of its own
+        EXPECT_EQ(memory.changed_words(), (ChangedWords{{0x201 + 4 * run, 10}, {0x5000 + 0x1000 * run, 3}}));
+    }
+    memory.mark();
+    memory.write(0x201, 11);
+    memory.write(0x205, 10);
+    EXPECT_EQ(memory.changed_words(), (ChangedWords{{0x201, 11}}));
+}
+
 TEST(WordMemory, ManyPages) {
     WordMemory memory;
     std::map<int64_t, uint32_t> model;
