@@ -38,16 +38,15 @@ public:
     // From which cycle on a master has a beat to launch; `never` while it has none or may not.
     void set_next_launch(int master, Cycle from) {
         next_launch_[static_cast<size_t>(master)] = from;
-        waiting_ = (waiting_ & ~(1u << master)) | uint32_t{from != never} << master;
         wake_ = std::min(wake_, from);
     }
 
     // Calls launch(master) for each launch of this cycle; it must set the master's next launch to a later cycle.
     template <class Launch>
     void step(Cycle now, Launch &&launch) {
+        // All masters each time, so that the host need not guess which of them wait.
         uint32_t ready = 0;
-        for (uint32_t left = waiting_; left != 0; left &= left - 1) {
-            const int master = std::countr_zero(left);
+        for (int master = 0; master < master_count; master++) {
             ready |= uint32_t{next_launch_[static_cast<size_t>(master)] <= now} << master;
         }
         for (int count = 0; count < launches_ && ready != 0; count++) {
@@ -57,22 +56,17 @@ public:
             ready &= ~(1u << last_);
             launch(last_);
         }
-        if (ready != 0) {
-            wake_ = now + 1;
-            return;
-        }
         Cycle next = never;
-        for (uint32_t left = waiting_; left != 0; left &= left - 1) {
-            next = std::min(next, next_launch_[static_cast<size_t>(std::countr_zero(left))]);
+        for (const Cycle from : next_launch_) {
+            next = std::min(next, from);
         }
-        wake_ = next;
+        wake_ = std::max(next, now + 1);
     }
 
 private:
     const int launches_;
     Cycle &wake_;
     std::array<Cycle, master_count> next_launch_;
-    uint32_t waiting_ = 0;  // masters with a cycle, one bit each
     int last_ = master_count - 1;  // so that the instruction cache is first at reset
 };
 

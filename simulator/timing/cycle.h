@@ -33,6 +33,9 @@ public:
     // The element `offset` places behind the front.
     const T &operator[](size_t offset) const { return storage_[(head_ + offset) & mask_]; }
 
+    // What pop() took last, until the next push().
+    const T &popped() const { return storage_[(head_ - 1) & mask_]; }
+
     void push(const T &value) {
         if (size_ > mask_) [[unlikely]] {
             grow();
@@ -61,13 +64,17 @@ private:
     size_t head_ = 0, size_ = 0;
 };
 
-// The earliest cycle in which each part has something to do, `never` while it has nothing; too early does no harm. The
+// The earliest cycle in which each part of the memory has something to do, `never` while it has nothing; too early does no harm. The
 // clock looks only here. Each part keeps its own entry; the DMA engines lower those of the pads they bring rows to.
 struct Wakes {
     std::array<Cycle, 4> pad = {never, never, never, never};
-    Cycle bus = never, dram = never, completion = never, writeback = never;
+    Cycle bus = never, dram = never, completion = never;
 
-    Cycle next() const { return std::min({pad[0], pad[1], pad[2], pad[3], bus, dram, completion, writeback}); }
+    Cycle next() const { return std::min({pad[0], pad[1], pad[2], pad[3], bus, dram, completion}); }
+    // The pads whose entry has come, one bit each.
+    uint32_t pads_due(Cycle now) const {
+        return uint32_t{pad[0] <= now} | uint32_t{pad[1] <= now} << 1 | uint32_t{pad[2] <= now} << 2 | uint32_t{pad[3] <= now} << 3;
+    }
 };
 
 }  // namespace atalla::timing

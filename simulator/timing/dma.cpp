@@ -32,8 +32,8 @@ void Dma::start(const Transfer &transfer, Cycle now) {
     engine = Engine{};
     engine.transfer = transfer;
     engine.issued = now;
-    engine.free_at = never;
-    scoreboard_.reserve_for_transfer(transfer.base);
+    free_at_[transfer.tile.pad] = never;
+    scoreboard_.reserve(transfer.base);
     if (transfer.is_load) {
         const auto beat = static_cast<uint32_t>(timing_.beat);
         for (uint32_t row = 0; row < transfer.tile.rows; row++) {
@@ -68,7 +68,8 @@ void Dma::update_launch(uint32_t pad, Cycle from) {
 
 // The next row may be presented from `from` on, if any may.
 void Dma::update_present(Engine &engine, Cycle from) {
-    engine.present_at = never;
+    Cycle &present_at = present_at_[engine.transfer.tile.pad];
+    present_at = never;
     if (engine.next_present == engine.rows()) {
         return;
     }
@@ -76,13 +77,13 @@ void Dma::update_present(Engine &engine, Cycle from) {
     from = std::max(from, engine.accepted + timing_.row_ii);
     if (engine.transfer.is_load) {
         if (engine.beats_left[row] == 0) {
-            engine.present_at = std::max(from, engine.row_ready_at[row]);
+            present_at = std::max(from, engine.row_ready_at[row]);
         }
     } else if (engine.next_present - engine.launch_row < timing_.store_rows_ahead) {
-        engine.present_at = from;
+        present_at = from;
     }
     Cycle &wake = wakes_.pad[engine.transfer.tile.pad];
-    wake = std::min(wake, engine.present_at);
+    wake = std::min(wake, present_at);
 }
 
 int Dma::accept_row(uint32_t pad, Cycle now) {
@@ -121,7 +122,7 @@ Beat Dma::launch(uint32_t pad, Cycle now) {
             begin_row(engine);
         }
         // A store may have waited for this row to leave.
-        if (!engine.transfer.is_load && engine.present_at == never) {
+        if (!engine.transfer.is_load && present_at_[pad] == never) {
             update_present(engine, now + 1);
         }
     }
@@ -149,7 +150,7 @@ void Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
 
 // Rule 31: engine and rs1 are free from the cycle after the end.
 void Dma::end(Engine &engine, Cycle last) {
-    engine.free_at = last + 1;
+    free_at_[engine.transfer.tile.pad] = last + 1;
     scoreboard_.release(engine.transfer.base, last + 1);
     last_end_ = std::max(last_end_, last);
     if (observer_ != nullptr) [[unlikely]] {

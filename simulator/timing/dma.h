@@ -26,17 +26,26 @@ public:
     Dma(const Machine &machine, Bus &bus, Scoreboard &scoreboard, Wakes &wakes, Observer *observer);
 
     // 0 if the engine of a pad is free for a packet that issues now, else when it is free, `never` if that is not known.
-    Cycle blocked_until(uint32_t pad, Cycle now) const { return engines_[pad].free_at > now ? engines_[pad].free_at : 0; }
+    Cycle blocked_until(uint32_t pad, Cycle now) const { return free_at_[pad] > now ? free_at_[pad] : 0; }
     void start(const Transfer &transfer, Cycle now);
 
     // The transfer in flight on a pad in this cycle, its last one included; nullptr if there is none (rule 53).
     const Transfer *in_flight(uint32_t pad, Cycle now) const {
-        return engines_[pad].free_at > now ? &engines_[pad].transfer : nullptr;
+        return free_at_[pad] > now ? &engines_[pad].transfer : nullptr;
+    }
+    // Whether a transfer in flight in this cycle holds this register.
+    bool holds(RegisterId reg, Cycle now) const {
+        for (uint32_t pad = 0; pad < engines_.size(); pad++) {
+            if (const Transfer *transfer = in_flight(pad, now); transfer != nullptr && transfer->base == reg) {
+                return true;
+            }
+        }
+        return false;
     }
     const Transfer &transfer(uint32_t pad) const { return engines_[pad].transfer; }
 
     // From which cycle on the engine presents its next row to its pad; `never` while it has none or may not.
-    Cycle next_present(uint32_t pad) const { return engines_[pad].present_at; }
+    Cycle next_present(uint32_t pad) const { return present_at_[pad]; }
     // The pad accepts the row presented. Returns its index in the tile.
     int accept_row(uint32_t pad, Cycle now);
     // The pad starts to write the next row of a load, or to read that of a store.
@@ -53,8 +62,6 @@ private:
     struct Engine {
         Transfer transfer;
         Cycle issued = 0;
-        Cycle free_at = 0;
-        Cycle present_at = never;
         int next_present = 0;       // row
         int rows_started = 0;       // by the pad
         Cycle accepted = long_ago;  // the row before
@@ -80,6 +87,8 @@ private:
     Wakes &wakes_;
     Observer *const observer_;
     std::array<Engine, 4> engines_;
+    // By pad, apart from the rest because every access asks: when its engine is free, and presents its next row.
+    std::array<Cycle, 4> free_at_{}, present_at_ = {never, never, never, never};
     Cycle last_end_ = long_ago;
 };
 

@@ -44,8 +44,18 @@ int Dram::take_oldest(List &list) {
 
 void Dram::add_hit(size_t bank, int slot) {
     const size_t kind = queued_[static_cast<size_t>(slot)].beat.write();
-    append(banks_[bank].hits[kind], slot);
-    with_hits_[kind] |= uint64_t{1} << bank;
+    List &hits = banks_[bank].hits[kind];
+    const bool first = hits.empty();
+    append(hits, slot);
+    if (first) {
+        with_hits_[kind] |= uint64_t{1} << bank;
+        update_oldest(bank, kind);
+    }
+}
+
+void Dram::update_oldest(size_t bank, size_t kind) {
+    const uint64_t age = queued_[static_cast<size_t>(banks_[bank].hits[kind].oldest)].age;
+    oldest_[kind][bank] = (age << bank_bits | bank) << 1 | kind;
 }
 
 void Dram::launch(Cycle now, Beat beat) {
@@ -184,24 +194,17 @@ void Dram::open_row(size_t index, Cycle now) {
 // Rule 36: the oldest beat that may go.
 void Dram::column_command(Cycle now) {
     const uint64_t open = column_ready_at_ <= now ? open_banks(now) : 0;
-    uint64_t oldest_age = UINT64_MAX;
-    size_t chosen_bank = 0, chosen_kind = 0;
+    uint64_t oldest = UINT64_MAX;
     for (size_t kind = read_ready_at_ <= now ? 0 : 1; kind < 2; kind++) {
         for (uint64_t left = with_hits_[kind] & open; left != 0; left &= left - 1) {
-            const auto index = static_cast<size_t>(std::countr_zero(left));
-            const uint64_t age = queued_[static_cast<size_t>(banks_[index].hits[kind].oldest)].age;
-            if (age < oldest_age) {
-                oldest_age = age;
-                chosen_bank = index;
-                chosen_kind = kind;
-            }
+            oldest = std::min(oldest, oldest_[kind][static_cast<size_t>(std::countr_zero(left))]);
         }
     }
-    if (oldest_age == UINT64_MAX) {
+    if (oldest == UINT64_MAX) {
         wake_ = next_column_command(now);
         return;
     }
-    serve(chosen_bank, chosen_kind, now);
+    serve(oldest >> 1 & (most_banks - 1), oldest & 1, now);
     wake_ = queued_count_ > 0 ? now + 1 : never;
 }
 
@@ -241,6 +244,8 @@ void Dram::serve(size_t index, size_t kind, Cycle now) {
     bank.served++;
     if (bank.hits[kind].empty()) {
         with_hits_[kind] &= ~(uint64_t{1} << index);
+    } else {
+        update_oldest(index, kind);
     }
     if (!bank.misses.empty()) {
         check_rows_ |= uint64_t{1} << index;

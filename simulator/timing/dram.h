@@ -34,6 +34,7 @@ public:
     uint64_t busy_cycles() const { return busy_cycles_; }
 
 private:
+    static constexpr size_t most_banks = 64, bank_bits = 6;
     struct Queued {
         Beat beat;
         int64_t row;
@@ -61,6 +62,7 @@ private:
     void append(List &list, int slot);
     int take_oldest(List &list);
     void add_hit(size_t bank, int slot);
+    void update_oldest(size_t bank, size_t kind);
     void close_row(size_t bank);
     bool refreshing(Cycle now);
     void row_commands(Cycle now);
@@ -83,6 +85,8 @@ private:
     // One bit a bank: those that may need a row command, that prepare a row, that have queued reads and writes of their open row.
     uint64_t check_rows_ = 0, preparing_ = 0;
     std::array<uint64_t, 2> with_hits_{};
+    // By kind and bank, of the oldest hit: its age, bank and kind in one number, the least of which goes first.
+    std::array<std::array<uint64_t, most_banks>, 2> oldest_{};
     int queued_count_ = 0;
     uint64_t next_age_ = 0;
     Cycle column_ready_at_ = 0, read_ready_at_ = 0;

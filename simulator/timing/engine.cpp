@@ -34,7 +34,7 @@ Engine::Engine(const Machine &machine, const Program &program, TimedProgram &pre
       options_(options),
       observer_(options.observer),
       packets_(prepared),
-      writeback_(machine, scoreboard_, wakes_, observer_),
+      writeback_(machine, scoreboard_, observer_),
       units_(writeback_),
       bus_(machine, wakes_),
       dram_(machine, wakes_, observer_),
@@ -62,6 +62,7 @@ RunResult Engine::run(Advance advance) {
         result.error = refusal_message(refusal, pc, program_);
     };
     try {
+        state_.pc = 0;
         waiting_ = packet_at(0);
         advance == Advance::Skip ? run_to_end<Advance::Skip>() : run_to_end<Advance::EveryCycle>();
         result.ok = true;
@@ -89,7 +90,7 @@ template <Advance advance>
         if (wakes_.completion <= now_) {
             complete_beat();
         }
-        if (advance == Advance::EveryCycle || wakes_.writeback <= now_) {
+        if (advance == Advance::EveryCycle || writeback_.due(now_)) {
             writeback_.step(now_);
         }
         const bool issued = issue_step();
@@ -115,7 +116,7 @@ template <Advance advance>
 
 // The earliest cycle in which something happens while a packet waits.
 Cycle Engine::next_event() const {
-    const Cycle event = std::min(issue_wake_, wakes_.next());
+    const Cycle event = std::min({issue_wake_, wakes_.next(), writeback_.next_due(now_)});
     if (event == never) [[unlikely]] {
         throw Error(
             fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
@@ -133,7 +134,8 @@ void Engine::count_stall(Cycle from, Cycle cycles) {
 // What was issued comes to its end (rule 41).
 template <Advance advance>
 void Engine::run_to_quiet() {
-    for (Cycle event = wakes_.next(); event != never; event = wakes_.next()) {
+    const auto next = [this] { return std::min(wakes_.next(), writeback_.next_due(now_)); };
+    for (Cycle event = next(); event != never; event = next()) {
         now_ = next_cycle<advance>(event);
         complete_beat();
         writeback_.step(now_);
@@ -166,8 +168,8 @@ void Engine::complete_beat() {
 template <Advance advance>
 void Engine::step_memory() {
     constexpr bool always = advance == Advance::EveryCycle;
-    for (size_t pad = 0; pad < pads_.size(); pad++) {
-        if ((always || wakes_.pad[pad] <= now_) && pads_[pad].step(now_)) {
+    for (uint32_t left = always ? 0b1111 : wakes_.pads_due(now_); left != 0; left &= left - 1) {
+        if (pads_[static_cast<size_t>(std::countr_zero(left))].step(now_)) {
             issue_wake_ = std::min(issue_wake_, now_ + 1);
         }
     }

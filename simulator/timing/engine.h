@@ -61,8 +61,9 @@ private:
     void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     void check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &addresses) const;
     void start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
-    void go_on(const PacketOutcome &outcome);
-    int32_t packet_at(int64_t address);
+    void go_on(TimedPacket &packet, const PacketOutcome &outcome);
+    int32_t jump(TimedPacket &from, int64_t address) const;
+    int32_t packet_at(int64_t address) const;
 
     const Machine &machine_;
     const Program &program_;

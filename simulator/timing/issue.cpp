@@ -89,7 +89,7 @@ bool Engine::wait_for_registers(const TimedPacket &packet) {
     for (int index = 0; index < packet.register_count; index++) {
         const RegisterId reg = packet.registers[static_cast<size_t>(index)];
         if (const Cycle free_at = scoreboard_.free_at(reg); free_at > now_) {
-            busy_with_result |= !scoreboard_.held_by_transfer(reg);
+            busy_with_result |= !dma_.holds(reg, now_);
             next_free = std::min(next_free, free_at);
         }
     }
@@ -106,7 +106,7 @@ void Engine::read_transfers(const TimedPacket &packet) {
             refuse("50", fmt::format("{} moves {} x {} elements, but a tile has at most {} x {}", info(instruction.op).mnemonic,
                                      tile.rows, tile.columns, machine_.sdma.max_rows, machine_.sdma.max_cols));
         }
-        transfers_[count++] = {tile, operation.is_write, operation.destination, waiting_, issued_};
+        transfers_[count++] = {tile, operation.is_write != 0, operation.destination, waiting_, issued_};
     }
     if (count > 1) {
         // The pads of transfers are values: this part of the packet contract waits until here (rule 50).
@@ -161,7 +161,7 @@ bool Engine::wait_for_structure(const TimedPacket &packet) {
 
 // All slots issue; values are computed here and now, which rules 51 to 53 make right.
 void Engine::issue() {
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
+    TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
     // Addresses are those before the packet: a branch or a scalar operation of its own may change a base register.
     std::array<uint32_t, 4> addresses;
     check_accesses(packet, addresses);
@@ -179,7 +179,7 @@ void Engine::issue() {
     start_operations(packet, addresses);
     packet_issues_[static_cast<size_t>(waiting_)]++;
     issued_++;
-    go_on(outcome);
+    go_on(packet, outcome);
 }
 
 void Engine::finish_rows() {
@@ -256,29 +256,30 @@ void Engine::check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &
 }
 
 void Engine::start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses) {
-    for (const TimedOperation &operation : packet.on_units()) {
-        scoreboard_.reserve(operation.destination);
-        writeback_.push(operation.unit, now_ + 1 + operation.latency, operation.destination, now_);
-        if (operation.interval > 1) {
-            units_.set_ready(operation.unit, now_ + operation.interval);
+    const TimedOperation *operation = packet.operations.data();
+    for (int left = packet.units; left > 0; left--, operation++) {
+        scoreboard_.reserve(operation->destination);
+        writeback_.push(operation->unit, now_ + 1 + operation->latency, operation->destination, now_);
+        if (operation->interval > 1) {
+            units_.set_ready(operation->unit, now_ + operation->interval);
         }
     }
-    for (const TimedOperation &operation : packet.on_array()) {
-        scoreboard_.reserve(operation.destination);
-        array_.issue_row(now_, operation.destination);
+    for (int left = packet.rows; left > 0; left--, operation++) {
+        scoreboard_.reserve(operation->destination);
+        array_.issue_row(now_, operation->destination);
     }
-    for (const TimedOperation &operation : packet.on_pads()) {
-        if (!operation.is_write) {
-            scoreboard_.reserve(operation.destination);
+    for (int left = packet.vector_accesses; left > 0; left--, operation++) {
+        if (!operation->is_write) {
+            scoreboard_.reserve(operation->destination);
         }
-        pads_[operation.pad].issue(operation.is_write, addresses[operation.slot], operation.destination, waiting_, issued_,
-                                   now_);
+        pads_[operation->pad].issue(operation->is_write, addresses[operation->slot], operation->destination, waiting_, issued_,
+                                    now_);
     }
-    for (const TimedOperation &operation : packet.on_data_cache()) {
-        if (!operation.is_write) {
-            scoreboard_.reserve(operation.destination);
+    for (int left = packet.scalar_accesses; left > 0; left--, operation++) {
+        if (!operation->is_write) {
+            scoreboard_.reserve(operation->destination);
         }
-        data_cache_.issue(addresses[operation.slot], operation.is_write, operation.destination, now_);
+        data_cache_.issue(addresses[operation->slot], operation->is_write, operation->destination, now_);
     }
     for (size_t transfer = 0; transfer < packet.transfers; transfer++) {
         dma_.start(transfers_[transfer], now_);
@@ -286,13 +287,12 @@ void Engine::start_operations(const TimedPacket &packet, const std::array<uint32
 }
 
 // Where fetch goes on, and when (rules 2, 40, 41).
-void Engine::go_on(const PacketOutcome &outcome) {
+void Engine::go_on(TimedPacket &packet, const PacketOutcome &outcome) {
     if (outcome.halted) {
         halted_ = true;
         halt_cycle_ = now_;
         return;
     }
-    const TimedPacket &packet = packets_.packets[static_cast<size_t>(waiting_)];
     look_up_at_ = now_ + 1;
     if (packet.control != Control::None) {
         const uint32_t pc = packet.values.address;
@@ -304,30 +304,28 @@ void Engine::go_on(const PacketOutcome &outcome) {
             branch_targets_.taken(pc, outcome.next_pc);
         }
     }
-    waiting_ = packet_at(outcome.next_pc);
+    state_.pc = outcome.next_pc;
+    const bool steps = packet.followed && outcome.next_pc == int64_t{packet.values.address} + packet_bytes;
+    waiting_ = steps ? waiting_ + 1 : jump(packet, outcome.next_pc);
     gate_ = Gate::LookUp;
     if (issued_ == options_.step_limit) [[unlikely]] {
         refuse_step_limit(options_.step_limit);
     }
 }
 
-// The index of the packet at an address, which becomes the program counter.
-int32_t Engine::packet_at(int64_t address) {
-    state_.pc = address;
-    const auto next = static_cast<size_t>(waiting_) + 1;
-    if (next < packets_.packets.size() && packets_.packets[next].values.address == address) {
-        return static_cast<int32_t>(next);
+int32_t Engine::jump(TimedPacket &from, int64_t address) const {
+    if (from.jump_index < 0 || packets_.packets[static_cast<size_t>(from.jump_index)].values.address != address) {
+        from.jump_index = packet_at(address);
     }
-    TimedPacket *from = packets_.packets.empty() ? nullptr : &packets_.packets[static_cast<size_t>(waiting_)];
-    if (from != nullptr && from->jump_index >= 0 &&
-        packets_.packets[static_cast<size_t>(from->jump_index)].values.address == address) {
-        return from->jump_index;
-    }
+    return from.jump_index;
+}
+
+// The index of the packet at an address.
+int32_t Engine::packet_at(int64_t address) const {
     const int32_t found = packets_.find(address);
     if (found < 0) [[unlikely]] {
         refuse_missing_packet(address);
     }
-    from->jump_index = found;
     return found;
 }
 

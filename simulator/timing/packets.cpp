@@ -38,7 +38,7 @@ Cycle alu_latency(const Machine &machine, Opcode op) {
 
 TimedOperation make_operation(const Machine &machine, const Instruction &instruction, int slot) {
     TimedOperation operation;
-    operation.slot = static_cast<uint8_t>(slot);
+    operation.slot = static_cast<uint8_t>(slot) & 3;
     const Operands named = operands(instruction, machine.sa.psum_in);
     if (named.destinations > 0) {
         operation.destination = register_id(named.destination[0]);
@@ -158,25 +158,21 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     }
     packet.bank_wait = bank_reads.wait();
     const auto operations = std::span(packet.operations).first(packet.values.count);
-    std::ranges::stable_sort(operations, {}, &TimedOperation::kind);
+    const auto kind_of = [](const TimedOperation &operation) { return operation.kind; };
+    std::ranges::stable_sort(operations, {}, kind_of);
     const auto count = [&](OperationKind kind) {
-        return static_cast<uint8_t>(std::ranges::count(operations, kind, &TimedOperation::kind));
+        return static_cast<uint8_t>(std::ranges::count(operations, kind, kind_of));
     };
     for (const TimedOperation &operation : operations) {
         if (operation.kind == OperationKind::Unit || operation.kind == OperationKind::ScalarAccess) {
             packet.used_units |= static_cast<uint16_t>(Units::bit(operation.unit));
         }
     }
+    packet.units = count(OperationKind::Unit);
     packet.rows = count(OperationKind::Row);
+    packet.vector_accesses = count(OperationKind::VectorAccess);
+    packet.scalar_accesses = count(OperationKind::ScalarAccess);
     packet.transfers = count(OperationKind::Transfer);
-    const auto end_of = [&](OperationKind kind) {
-        return static_cast<uint8_t>(std::ranges::upper_bound(operations, kind, {}, &TimedOperation::kind) - operations.begin());
-    };
-    packet.units_end = end_of(OperationKind::Unit);
-    packet.rows_end = end_of(OperationKind::Row);
-    packet.accesses_end = end_of(OperationKind::VectorAccess);
-    packet.scalar_accesses_end = end_of(OperationKind::ScalarAccess);
-    packet.transfers_end = end_of(OperationKind::Transfer);
     packet.loads_weights = count(OperationKind::WeightLoad) > 0;
     return packet;
 }
@@ -195,6 +191,9 @@ TimedProgram::TimedProgram(const Machine &machine, const Program &program) {
         } else {
             packets.push_back(make_packet(machine, placed));
         }
+    }
+    for (size_t index = 1; index < packets.size(); index++) {
+        packets[index - 1].followed = packets[index].values.address == packets[index - 1].values.address + packet_bytes;
     }
 }
 

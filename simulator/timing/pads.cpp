@@ -30,25 +30,45 @@ void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet
 }
 
 bool Pad::step(Cycle now) {
+    if (pass(now)) {
+        return vlsu_.popped().write;
+    }
     if (!full()) {
         accept(now);
     }
     const bool read = may_start(false, now), write = may_start(true, now);
     // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.
-    if (read) {
-        check_order(false, now);
+    for (const bool direction : {false, true}) {
+        if (direction ? write : read) {
+            check_order(waiting_[direction].front(), now);
+        }
     }
-    if (write) {
-        check_order(true, now);
-    }
-    if (read) {
-        start(false, now);
-    }
-    if (write) {
-        start(true, now);
+    for (const bool direction : {false, true}) {
+        if (direction ? write : read) {
+            start(waiting_[direction].front(), now);
+            waiting_[direction].pop();
+        }
     }
     update_wake(now);
     return write;
+}
+
+// What mostly happens: nothing waits, and the only access presented is accepted and starts at once.
+bool Pad::pass(Cycle now) {
+    const Cycle next_row = dma_.next_present(number_);
+    if (vlsu_.empty() || !waiting_[0].empty() || !waiting_[1].empty() || next_row <= now) {
+        return false;
+    }
+    const PadRequest &access = vlsu_.front();
+    if (access.present_at > now || next_start_[access.write] > now) {
+        return false;
+    }
+    check_order(access, now);
+    start(access, now);
+    vlsu_.pop();
+    const Cycle next_access = vlsu_.empty() ? never : std::max(now + 1, vlsu_.front().present_at);
+    wake_ = std::min(next_access, next_row);
+    return true;
 }
 
 // Rule 27: the DMA engine goes before the VLSU.
@@ -85,8 +105,8 @@ void Pad::find_overtaken(const PadRequest &starting, Cycle now) const {
     }
 }
 
-void Pad::start(bool write, Cycle now) {
-    const PadRequest &started = waiting_[write].front();
+void Pad::start(const PadRequest &started, Cycle now) {
+    const bool write = started.write;
     next_start_[write] = now + start_interval_[write];
     started_[write]++;
     pending_[write][started.row % filter_size]--;
@@ -104,7 +124,6 @@ void Pad::start(bool write, Cycle now) {
     } else {
         writeback_.push(source_, now + load_offer_, started.destination, now);
     }
-    waiting_[write].pop();
 }
 
 void Pad::update_wake(Cycle now) {

@@ -42,15 +42,15 @@ private:
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
     void accept(Cycle now);
     void accept_from_dma(Cycle now);
+    bool pass(Cycle now);
     bool may_start(bool write, Cycle now) const { return !waiting_[write].empty() && now >= next_start_[write]; }
-    void check_order(bool write, Cycle now) const {
-        const PadRequest &starting = waiting_[write].front();
-        if (pending_[!write][starting.row % filter_size] != 0) {
+    void check_order(const PadRequest &starting, Cycle now) const {
+        if (pending_[!starting.write][starting.row % filter_size] != 0) {
             find_overtaken(starting, now);
         }
     }
     void find_overtaken(const PadRequest &starting, Cycle now) const;
-    void start(bool write, Cycle now);
+    void start(const PadRequest &started, Cycle now);
     void update_wake(Cycle now);
 
     const uint32_t number_;

@@ -24,25 +24,16 @@ inline RegisterId register_id(Register reg) {
 
 class Scoreboard {
 public:
-    // Busy with a result until release().
-    void reserve(RegisterId reg) { set(reg, never, false); }
-    // Busy with a transfer (rule 30) until release().
-    void reserve_for_transfer(RegisterId reg) { set(reg, never, true); }
+    // Busy with a result or a transfer (rule 30) until release().
+    void reserve(RegisterId reg) { free_at_[reg] = never; }
     // Free for packets that issue in cycle `from` or later.
     void release(RegisterId reg, Cycle from) { free_at_[reg] = from; }
 
     // `never` while nobody knows.
     Cycle free_at(RegisterId reg) const { return free_at_[reg]; }
-    bool held_by_transfer(RegisterId reg) const { return transfer_[reg]; }
 
 private:
-    void set(RegisterId reg, Cycle free_at, bool transfer) {
-        free_at_[reg] = free_at;
-        transfer_[reg] = transfer;
-    }
-
     std::array<Cycle, register_ids> free_at_{};
-    std::array<bool, register_ids> transfer_{};
 };
 
 }  // namespace atalla::timing

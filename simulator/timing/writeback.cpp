@@ -19,14 +19,12 @@ size_t longest_wait(const Machine &machine) {
 
 }  // namespace
 
-Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard, Wakes &wakes, Observer *observer)
+Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard, Observer *observer)
     : scoreboard_(scoreboard),
-      wake_(wakes.writeback),
       observer_(observer),
       offer_to_use_(machine.wb.offer_to_use),
       mask_(std::bit_ceil(longest_wait(machine)) - 1),
-      due_(mask_ + 1),
-      results_(source_count * (mask_ + 1)) {
+      ring_(std::make_unique<Slot[]>(mask_ + 1)) {
     last_.fill(long_ago);
     // Each file has at most four banks: 64 bits hold the counts of all of them.
     const auto set_banks = [&](int first, int end, int64_t banks, int first_bank) {
@@ -42,14 +40,13 @@ Writeback::Writeback(const Machine &machine, Scoreboard &scoreboard, Wakes &wake
     set_banks(mask_base, no_register, machine.regs.mask_banks, 8);
 }
 
-// The next cycle in which a result is due, `never` if there is none.
 inline Cycle Writeback::next_due(Cycle now) const {
     if (now >= far_) [[likely]] {
         const uint64_t ahead = std::rotr(near_, static_cast<int>((now + 1) % near));
         return ahead != 0 ? now + 1 + std::countr_zero(ahead) : never;
     }
     for (Cycle at = now + 1; at <= far_; at++) {
-        if (due_[place_of(at)] != 0) {
+        if (due(at)) {
             return at;
         }
     }
@@ -57,15 +54,16 @@ inline Cycle Writeback::next_due(Cycle now) const {
 }
 
 void Writeback::step(Cycle now) {
-    const size_t place = place_of(now);
+    Slot &offered = slot(now);
     uint64_t counts = none_written_;
     uint32_t lost = 0;
     // Bits ascend in the order of priority (rule 14).
-    const uint32_t due = due_[place];
-    due_[place] = 0;
+    const uint32_t due = offered.due;
+    offered.due = 0;
+    near_ &= ~(uint64_t{1} << (now % near));
     for (uint32_t left = due; left != 0; left &= left - 1) {
         const auto source = static_cast<size_t>(std::countr_zero(left));
-        const RegisterId reg = result(source, place);
+        const RegisterId reg = offered.result[source];
         const uint64_t write = write_of_[reg];
         if ((counts & write * full) != 0) [[unlikely]] {
             lost |= left & -left;
@@ -74,32 +72,33 @@ void Writeback::step(Cycle now) {
         counts += write;
         scoreboard_.release(reg, now + offer_to_use_);
         written_[source]++;
-        if (observer_ != nullptr) [[unlikely]] {
-            observer_->result(static_cast<Source>(source), now);
-        }
     }
     if (due != lost) {
         last_write_ = now;
+    }
+    if (observer_ != nullptr) [[unlikely]] {
+        for (uint32_t left = due & ~lost; left != 0; left &= left - 1) {
+            observer_->result(static_cast<Source>(std::countr_zero(left)), now);
+        }
     }
     if (lost != 0) {
         losers_ = lost;
         lost_at_ = now;
         for (; lost != 0; lost &= lost - 1) {
             const auto source = static_cast<size_t>(std::countr_zero(lost));
-            postpone(source, result(source, place), now);
+            postpone(source, offered.result[source], now);
         }
     }
-    near_ &= ~(uint64_t{1} << (now % near));
-    wake_ = next_due(now);
 }
 
 // Rule 11: the results of a unit leave in their order, one a cycle.
 void Writeback::postpone(size_t source, RegisterId reg, Cycle now) {
     Cycle to = now + 1;
-    while ((due_[place_of(to)] >> source & 1) != 0) {
-        std::swap(reg, result(source, place_of(to)));
+    while ((slot(to).due >> source & 1) != 0) {
+        std::swap(reg, slot(to).result[source]);
         to++;
     }
+    last_[source] = std::max(last_[source], to);
     enter(source, to, reg, now);
 }
 
