@@ -34,12 +34,15 @@ int extrema_of(int64_t vectors) {
 // Running values of a result side by side.
 int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
 
+// Of a row whose parts are weights of the array: code of all of them.
+constexpr int most_straight_parts = 4;
+
 class ReduceKernel {
 public:
     ReduceKernel(const ReduceShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), rows_(static_cast<int>(point["rows"])), chunk_(static_cast<int>(point["chunk"])),
           row_unroll_(static_cast<int>(point["row_unroll"])), vector_unroll_(static_cast<int>(point["vector_unroll"])), length_(static_cast<int>(shape.length)),
-          kept_(static_cast<int>(shape.kept)), other_(static_cast<int>(shape.other)), outer_(static_cast<int>(shape.outer)) {}
+          kept_(static_cast<int>(shape.kept)), other_(static_cast<int>(shape.other)), outer_(static_cast<int>(shape.outer)), grouped_(point["grouped"] != 0) {}
 
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
     // Are all elements of a result in the pads at a time?
@@ -109,20 +112,22 @@ private:
             Total squares = total("squares", square, again, deep);
             result(l, i, j) = bf16(scaled(squares.sum(i, j)));
             schedule_result(result);
-            schedule_input(xs, sum.sum, schedule_total(sum, all, result, vectors));
+            const RVar chunks = schedule_total(sum, all, result, vectors);
+            schedule_input(xs, loop_of(sum), chunks);
             mean.compute_at(result, row_);
             const RVar chunk = schedule_total(squares, again, result, vectors);
-            if (!whole()) schedule_input(xs_again, squares.sum, chunk);
+            if (!whole()) schedule_input(xs_again, loop_of(squares), chunk);
             square.compute_at(squares.at).vectorize(n, lanes);
             in_registers({mean, square});
         } else {
             Total sum = total("sum", xs, all, depth);
             result(l, i, j) = bf16(scaled(sum.sum(i, j)));
             schedule_result(result);
-            schedule_input(xs, sum.sum, schedule_total(sum, all, result, vectors));
+            const RVar chunks = schedule_total(sum, all, result, vectors);
+            schedule_input(xs, loop_of(sum), chunks);
         }
-        ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
-        in_registers({ones_});
+        if (!grouped_) ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
+        if (!grouped_) in_registers({ones_});
         return finish({shape_.kept, shape_.outer});
     }
 
@@ -141,16 +146,80 @@ private:
         Func part, block, sum;
         RDom depth;
         LoopLevel at;
+        Func weights, group;   // of rows that fill the array
+        RDom members, parts;
     };
 
     Total total(const std::string &name, Func values, const RDom &all, const RDom &depth) {
-        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), depth, LoopLevel()};
+        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), depth, LoopLevel(), {}, {}, {}, {}};
+        if (shape_.fills_array()) return total_of_parts(t, values);
         t.part(l, b, i, r, j) = 0.0f;
         t.part(l, b, i, r, j) += f32(values(b * lanes + depth, i, r, j)) * f32(ones_(depth, l));
         t.block(l, b, i, r, j) = bf16(t.part(l, b, i, r, j));
         t.sum(i, j) = -0.0f;
         t.sum(i, j) = strict_float(t.sum(i, j) + f32(t.block(0, all.x, i, all.y, j)));
         return t;
+    }
+
+    // The Func whose loops go over the vectors of a row, or of a part of it.
+    static Func loop_of(const Total &t) { return t.group.defined() ? t.group : t.sum; }
+
+    // Up to 32 vectors at a time: weights of the array, through which one row of ones goes, or one after the other.
+    Total total_of_parts(Total t, Func values) {
+        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.vectors()) / members;
+        t.parts = RDom(0, parts, t.sum.name() + "_parts");
+        t.group = Func(t.sum.name() + "_group");
+        if (grouped_) {
+            t.weights = Func(t.sum.name() + "_weights");
+            t.members = RDom(0, lanes, t.sum.name() + "_members");
+            const Expr element = values((b * members + min(w, members - 1)) * lanes + k, i, 0, j);
+            t.weights(k, w, b, i, j) = members == lanes ? values((b * members + w) * lanes + k, i, 0, j) : select(w < members, element, bf16(0.0f));
+            t.part(l, b, i, j) = 0.0f;
+            t.part(l, b, i, j) += f32(t.weights(t.depth, l, b, i, j));
+            t.block(l, b, i, j) = bf16(t.part(l, b, i, j));
+            t.group(b, i, j) = 0.0f;
+            t.group(b, i, j) += f32(t.block(t.members, b, i, j));
+        } else {
+            t.members = RDom(0, members, t.sum.name() + "_members");
+            t.part(l, b, i, j) = 0.0f;
+            t.part(l, b, i, j) += f32(values(b * lanes + t.depth, i, 0, j)) * f32(ones_(t.depth, l));
+            t.block(l, b, i, j) = bf16(t.part(l, b, i, j));
+            t.group(b, i, j) = 0.0f;
+            t.group(b, i, j) = strict_float(t.group(b, i, j) + f32(t.block(0, b * members + t.members, i, j)));
+        }
+        t.sum(i, j) = -0.0f;
+        t.sum(i, j) = strict_float(t.sum(i, j) + f32(bf16(t.group(t.parts, i, j))));
+        return t;
+    }
+
+    // The loops over the vectors of a part; that over chunks is returned.
+    RVar schedule_parts(Total &t) {
+        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.vectors()) / members;
+        const bool straight = grouped_ ? parts * (shape_.kind == Reduction::Var ? 2 : 1) <= most_straight_parts : vector_unroll_ == members && parts * members <= lanes * 2;
+        const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"), members_unrolled("g_unroll");
+        LoopLevel part(t.sum, t.parts);
+        if (straight && parts > 1) {
+            t.sum.update().split(t.parts, rest, unrolled, parts);
+            part = LoopLevel(t.sum, unrolled);
+        }
+        t.group.compute_at(part);
+        t.at = part;
+        if (grouped_) {
+            t.group.update().atomic().vectorize(t.members, lanes);
+            t.weights.compute_at(part).bound_extent(k, lanes).bound_extent(w, lanes).split(w, w, Var("w_unroll"), lanes).vectorize(k);
+            in_registers({t.weights});
+        } else {
+            t.group.update().split(t.members, chunks, inside, whole() ? members : chunk_);
+            t.at = LoopLevel(t.group, inside);
+            if (vector_unroll_ > 1) {
+                t.group.update().split(inside, vector, members_unrolled, vector_unroll_);
+                t.at = LoopLevel(t.group, members_unrolled);
+            }
+        }
+        t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
+        t.part.compute_at(t.at).vectorize(l, lanes).update().reorder(t.depth, l).atomic().vectorize(l, lanes).vectorize(t.depth, lanes);
+        in_registers({t.part, t.block, t.group, t.sum});
+        return chunks;
     }
 
     // The loops over the vectors of a row: chunks, vectors, straight-line code. The loop over chunks is returned.
@@ -164,6 +233,7 @@ private:
 
     RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
         t.sum.compute_at(result, row_);
+        if (shape_.fills_array()) return schedule_parts(t);
         const RVar chunks = over(t.sum, all, vectors);
         t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
@@ -309,6 +379,7 @@ private:
     const ReduceShape &shape_;
     const Machine &machine_;
     int rows_, chunk_, row_unroll_, vector_unroll_, length_, kept_, other_, outer_;
+    bool grouped_;             // the vectors of a part are weights of the array
     Var n{"n"}, y{"y"}, u{"u"}, l{"l"}, i{"i"}, r{"r"}, j{"j"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
     ImageParam image_;
@@ -341,7 +412,7 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
-    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = steps;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
@@ -358,18 +429,22 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     space.parameter("rows", "results (vectors of them, if lanes are results) in the pads at a time", rows)
         .parameter("chunk", "steps along a result in the pads at a time, 0: all", chunks)
         .parameter("row_unroll", "results in straight-line code", row_unrolls)
-        .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls);
+        .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls)
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.constraint("grouped", {"grouped", "chunk", "vector_unroll"}, "Weights of the array are in the pads as whole rows.",
+                     [](const Point &point) { return point["grouped"] == 0 || (point["chunk"] == 0 && point["vector_unroll"] == 1); });
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("chunks", {"chunk", "rows", "vector_unroll"}, "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
         return point["chunk"] % point["vector_unroll"] == 0 && (point["chunk"] == 0 || point["rows"] == rows.front());
     });
-    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll"}, "What is in the pads at a time fits.", [=](const Point &point) {
+    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll", "grouped"}, "What is in the pads at a time fits.", [=](const Point &point) {
         const bool parts = point["chunk"] != 0;
         const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-        const int64_t elements = (parts ? point["chunk"] : block * terms) * side * others;
+        const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
-        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, step % machine.pad.count == 0});
+        const bool round = step % machine.pad.count == 0 || point["grouped"] != 0;
+        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, round});
         uses.push_back({slots * block, point["row_unroll"] % machine.pad.count == 0});
         return fit_pads(machine, uses);
     });
@@ -424,12 +499,12 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
     // grown to its share, and the roundings of random signs add up as their root.
     const double additions = static_cast<double>(shape.count()) / accumulators_of(shape.length);
-    const double sum = shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
+    const double sum = shape.fills_array() ? 2 : shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
     return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
 }
 
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
-    Point least = {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 1}};
+    Point least = {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}};
     least.set("chunk", reduce_space(shape, machine).find("chunk").values.back());
     return least;
 }

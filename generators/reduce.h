@@ -8,6 +8,7 @@
 #include "generators/kernel_definition.h"
 #include "generators/kernel_run.h"
 #include "generators/operator.h"
+#include "generators/row_kernel.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
 #include "schedules/point.h"
@@ -31,6 +32,9 @@ struct ReduceShape {
     int64_t elements() const { return lanes * length * kept * other * outer; }
     int64_t results() const { return lanes * kept * outer; }
     bool extremum() const { return kind == Reduction::Amax || kind == Reduction::Amin; }
+    // Is a sum that of a row that fills the array (RowShape), in parts that are rounded each?
+    bool fills_array() const { return along_lanes && !extremum() && other == 1 && RowShape{results(), length}.fills_array(); }
+    int64_t part_vectors() const { return fills_array() ? vectors() / tiles_of(vectors()) : vectors(); }
 };
 
 // Of a tensor (outermost extent first) and, for each axis, whether it is reduced. Error if the axes alternate more often than
@@ -38,12 +42,14 @@ struct ReduceShape {
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
 
 // Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a (0: all)
-// result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code.
+// result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code; `grouped`: whether the vectors of
+// a row that fills the array are its weights.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
 
-// Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32. Sums across lanes: bf16, eight elements apart side
+// Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to 32 blocks,
+// each rounded to bf16, which are added in float32. Sums across lanes: bf16, eight elements apart side
 // by side, then these. NaN spread to their result, as in PyTorch.
 Reference reduce_reference(const ReduceShape &shape, const TensorData &input);
 double reduce_tolerance_ulps(const ReduceShape &shape);

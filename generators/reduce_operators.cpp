@@ -36,6 +36,11 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         const auto steps = static_cast<double>(shape_.elements()) / (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
         const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3, passes = shape_.kind == Reduction::Var ? 2 : 1;
+        // As weights, the vectors of a part take a cycle each, and a gap of the array follows.
+        if (point["grouped"] != 0) {
+            const double parts = static_cast<double>(shape_.results() * tiles_of(shape_.vectors())), gap = 36 + 60 / static_cast<double>(point["row_unroll"]);
+            return 900 + parts * (32 + gap) + 400 * static_cast<double>(shape_.results()) / static_cast<double>(point["rows"]) + 3 * static_cast<double>(point["rows"] * shape_.vectors());
+        }
         const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
         const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
         const double parts = point["chunk"] > 0 ? 400 * steps / static_cast<double>(point["chunk"]) : 0;
@@ -76,7 +81,7 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     row.card.family = "reduction";
     const bool extremum = kind == Reduction::Amax || kind == Reduction::Amin;
     row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost axis is reduced; NaN spread"
-                                  : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in fp32; else bf16 sums, eight side by side, then these in pairs";
+                                  : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in fp32, from 12 on in parts of up to 32 that are rounded likewise; else bf16 sums, eight side by side, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound = extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";
     row.card.reference = extremum ? "exact" : "float64, relative to the sum of magnitudes";

@@ -250,8 +250,20 @@ KernelDefinition RowKernel::finish(Func result) {
         if (input.rows.num_update_definitions() > 0) input.rows.vectorize(n, lanes);
     }
     in_block(result);
+    // Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other pages of the
+    // DRAM than those of the next pad.
+    const Var mp("pad_unroll");
+    const int pads = static_cast<int>(machine_.pad.count);
+    const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
     Var row = m;
-    if (row_unroll_ > 1) {
+    if (apart) {
+        result.split(m, mp, m, block_ / pads);
+        row = mp;
+        if (row_unroll_ > pads) {
+            result.split(m, m, mu, row_unroll_ / pads);
+            row = mu;
+        }
+    } else if (row_unroll_ > 1) {
         result.split(m, m, mu, row_unroll_);
         row = mu;
     }
@@ -262,6 +274,14 @@ KernelDefinition RowKernel::finish(Func result) {
         if (vector_unroll_ > 1) step.split(no, no, nun, std::min(vector_unroll_, vectors_));
     };
     over_vectors(result);
+    if (apart) {
+        std::vector<VarOrRVar> inner = {ni};
+        if (vector_unroll_ > 1) inner.push_back(nun);
+        inner.push_back(no);
+        if (row_unroll_ > pads) inner.push_back(mu);
+        inner.insert(inner.end(), {mp, m});
+        result.reorder(inner);
+    }
     for (Func step : each_) {
         step.compute_at(result, row);
         over_vectors(step);
@@ -298,9 +318,12 @@ KernelDefinition RowKernel::finish(Func result) {
 
     KernelDefinition kernel;
     kernel.pipeline = Pipeline(out_);
+    const codegen::PadLayout neighbours{pads, block_ / pads * vectors_};
+    if (apart) kernel.layouts[result.name()] = neighbours;
     for (const Input &input : inputs_) {
         kernel.arguments.push_back(input.param);
         kernel.inputs.push_back({input.param.name(), {length_}});
+        if (apart && !input.one_row) kernel.layouts[input.rows.name()] = neighbours;
         if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
     }
     kernel.outputs = {{out_.name(), {length_, rows_}}};

@@ -104,6 +104,9 @@ TEST_F(Rows, LongRows) {
     const std::vector<std::string> names = {"softmax", "layer_norm", "rms_norm"};
     for (size_t i = 0; i < names.size(); i++)
         check(names[i], {{"shape", fmt::format("{}x{}", 1 + below(5), lengths[i % lengths.size()])}}, i);
+    const std::vector<std::string> sums = {"sum", "mean", "var"};
+    for (size_t i = 0; i < sums.size(); i++)
+        check(sums[i], {{"shape", fmt::format("{}x{}", 2 + below(5), lengths[i % lengths.size()])}, {"dim", "1"}}, i);
 }
 
 TEST_F(Rows, BatchNorm) {
