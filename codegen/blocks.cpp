@@ -176,7 +176,8 @@ private:
                 blocks_.back().ops.push_back(*node.op);
             } else if (node.loop) {
                 const Loop &loop = *node.loop;
-                const Reg index = kernel_.loops[loop.id].index;
+                const LoopInfo &info = kernel_.loops[loop.id];
+                const Reg index = info.index;
                 Op reset;
                 reset.opcode = Opcode::addi_s;
                 reset.dst = index;
@@ -185,7 +186,7 @@ private:
                 open(loop.name);
                 const int target = static_cast<int>(blocks_.size()) - 1;
                 visit(loop.body);
-                blocks_.back().end = {Terminator::Loop, index, kernel_.constant(static_cast<int32_t>(loop.extent - 1)), target};
+                blocks_.back().end = {Terminator::Loop, index, info.varies() ? info.last : kernel_.constant(static_cast<int32_t>(loop.extent - 1)), target};
                 open("after " + loop.name);
             } else if (node.branch) {
                 const size_t from = blocks_.size() - 1;

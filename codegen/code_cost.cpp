@@ -20,7 +20,8 @@ int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block) {
     for (size_t end = block; end < blocks.size(); end++) {
         const Terminator &terminator = blocks[end].end;
         if (terminator.kind != Terminator::Loop || terminator.target > static_cast<int>(block)) continue;
-        count *= 1 + kernel.registers[terminator.limit.id].constant.value_or(0);
+        const auto varying = std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) { return loop.varies() && loop.index == terminator.index; });
+        count *= varying != kernel.loops.end() ? (varying->least + varying->extent) / 2 : 1 + kernel.registers[terminator.limit.id].constant.value_or(0);
     }
     return count;
 }

@@ -54,7 +54,7 @@ public:
     }
 
     bool possible() const {
-        if (loop_ < 0 || b_ == 0 || blocks_[b_ - 1].end.kind != Terminator::Next) return false;
+        if (loop_ < 0 || kernel_.loops[static_cast<size_t>(loop_)].varies() || b_ == 0 || blocks_[b_ - 1].end.kind != Terminator::Next) return false;
         for (size_t i = 0; i < graph_.ops.size(); i++) {
             const Op &op = graph_.ops[i];
             if (!harmless(op) || (op.side && schedule_.stage[i] > 0) || (op.access && !rows_are_free(op, schedule_.stage[i]))) return false;

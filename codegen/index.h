@@ -44,10 +44,10 @@ public:
     int first_iteration_only(const LinearForm &extent);
     // The variable of a loop as a linear form; interns its atom.
     LinearForm loop_variable(int loop);
-
-private:
     // Lowest and highest value over the iterations of all loops, where that is known.
     std::optional<Limits> range(const LinearForm &form) const;
+
+private:
     std::optional<Limits> range(const Halide::Expr &e) const;
     LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
     LinearForm narrowed(const Halide::Expr &e, Halide::Type type, bool saturating);

@@ -168,7 +168,7 @@ using Body = std::vector<Node>;
 
 struct Loop {
     int id = -1;
-    int64_t extent = 0;     // iterations, at least 1
+    int64_t extent = 0;     // iterations, at least 1; the most where their number varies
     int64_t begin = 0;      // first value of the variable (after peeling)
     std::string name;       // Halide's loop name
     Body body;
@@ -196,9 +196,14 @@ struct Node {
 
 struct LoopInfo {
     std::string name;
-    int64_t extent = 0;
+    int64_t extent = 0;   // iterations, the most where their number varies
     int parent = -1;      // enclosing loop, -1: none
     Reg index;            // holds the variable while the loop runs (0 .. extent-1)
+    Reg last = {};        // the last value of the variable, where it varies from turn to turn of the loops around; else none
+    int64_t least = 0;    // iterations that are sure, where their number varies and the loop runs at all
+
+    bool varies() const { return last.defined(); }
+    int64_t sure() const { return varies() ? least : extent; }
 };
 
 // The calling convention of a kernel that other code enters with `jal x1` and that comes back: registers that hold the address to

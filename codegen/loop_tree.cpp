@@ -25,6 +25,13 @@ bool has_loop(const Body &body) {
     return std::any_of(body.begin(), body.end(), [](const Node &n) { return n.loop != nullptr; });
 }
 
+bool has_varying_loop(const Kernel &kernel, const Body &body) {
+    return std::any_of(body.begin(), body.end(), [&](const Node &n) {
+        return (n.loop && (kernel.loops[static_cast<size_t>(n.loop->id)].varies() || has_varying_loop(kernel, n.loop->body))) ||
+               (n.branch && has_varying_loop(kernel, n.branch->body));
+    });
+}
+
 int64_t operations(const Loop &loop) {
     int64_t count = 0;
     for (const Node &node : loop.body) count += node.op ? 1 : node.loop ? operations(*node.loop) : 0;

@@ -14,6 +14,8 @@ bool copies(const Node &node, int tensor, bool loads);
 // Does an operation inside read or write rows of the allocation?
 bool accesses(const Body &body, int allocation);
 bool has_loop(const Body &body);
+// Is there a loop inside that does not always run as often?
+bool has_varying_loop(const Kernel &kernel, const Body &body);
 // How many operations all iterations of a loop run.
 int64_t operations(const Loop &loop);
 // The loop of a body that has most to do; null if there is none.

@@ -59,18 +59,20 @@ bool Matcher::match_first_iteration(const IfThenElse *branch, const LinearForm &
     if (branch->else_case.defined()) return false;
     struct OnlyCopies : IRVisitor {
         const Matcher &matcher;
-        bool yes = true;
+        bool yes = true, any = false;
         explicit OnlyCopies(const Matcher &m) : matcher(m) {}
         using IRVisitor::visit;
         void visit(const Store *store) override {
             const auto *splat = store->value.as<Broadcast>();
             const bool fill = splat != nullptr && splat->value.as<FloatImm>() != nullptr && matcher.filled_names_.count(store->name);
             const auto *load = store->value.as<Load>();
-            yes = yes && matcher.allocations_.count(store->name) && (fill || (load != nullptr && matcher.tensors_.count(load->name)));
+            const bool copy = load != nullptr && matcher.tensors_.count(load->name);
+            yes = yes && matcher.allocations_.count(store->name) && (fill || copy);
+            any = any || copy;
         }
     } copies(*this);
     branch->then_case.accept(&copies);
-    if (!copies.yes) return false;
+    if (!copies.yes || !copies.any) return false;
     const int loop = scope_.first_iteration_only(condition);
     if (loop < 0) return false;
     const int outer = std::exchange(first_of_, loop);

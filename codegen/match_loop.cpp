@@ -89,6 +89,12 @@ private:
 
 }  // namespace
 
+// A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
+static bool may_vary(const For *loop) {
+    const std::string &name = split_loop_name(loop->name).variable;
+    return name.substr(0, name.find('$')).ends_with("_varying");
+}
+
 bool Matcher::must_unroll(const For *loop) const {
     if (split_loop_name(loop->name).variable.ends_with("_unroll")) return true;
     std::set<std::string> names;
@@ -103,6 +109,7 @@ void Matcher::visit_loop(const For *loop) {
     if (loop->for_type != ForType::Serial) fail("only serial loops can be executed", Stmt(loop));
     const LoopShape shape = loop_shape(loop);
     const LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
+    if (may_vary(loop) && !extent.is_constant()) return varying_loop(loop, first, extent);
     if (!extent.is_constant() || !first.is_constant())
         fail("the bounds of loop '" + loop->name + "' are not constants (bound the tile, or split with ShiftInwards)", Stmt(loop));
     if (extent.constant <= 0) return;
@@ -179,7 +186,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
         try {
             const LoopShape shape = loop_shape(op);
             const LinearForm first = scope.linear(shape.first), extent = scope.linear(shape.extent);
-            if ((depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0) constant = false;
+            if (!may_vary(op) && (depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0) constant = false;
             enter(op, first.is_constant() ? first.constant : 0, extent.is_constant() ? extent.constant : 0);
         } catch (const Mismatch &) {
             return false;
@@ -268,6 +275,52 @@ void Matcher::unroll(const For *loop, int64_t first, int64_t extent, bool descen
 }
 
 void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool descending) {
+    Loop result = begin_loop(loop, extent);
+    LinearForm variable = scope_.loop_variable(result.id);   // counts 0 .. extent-1
+    if (descending) variable = variable.scaled(-1);
+    variable.constant = descending ? first + extent - 1 : first;
+    run_loop(loop, std::move(result), variable, body_);
+}
+
+// How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all.
+void Matcher::varying_loop(const For *loop, const LinearForm &first, const LinearForm &extent) {
+    const std::optional<Limits> limits = scope_.range(extent);
+    if (!limits) fail("how often loop '" + loop->name + "' runs has no bounds", Stmt(loop));
+    if (limits->high <= 0) return;
+    Loop result = begin_loop(loop, limits->high);
+    LoopInfo &info = kernel_.loops[static_cast<size_t>(result.id)];
+    info.last = kernel_.scalar("last");
+    info.least = std::max<int64_t>(1, limits->low);
+    Op last;
+    last.opcode = Opcode::addi_s;
+    last.dst = info.last;
+    last.value = extent;
+    last.value->constant -= 1;
+    last.source = source_;
+    body_->push_back(last);
+    LinearForm variable = scope_.loop_variable(result.id);
+    variable += first;
+    if (limits->low > 0) return run_loop(loop, std::move(result), variable, body_);
+    Op any;
+    any.opcode = Opcode::slt_s;
+    any.dst = kernel_.scalar("any");
+    any.src = {kernel_.constant(-1), info.last};
+    any.source = source_;
+    body_->push_back(any);
+    If sometimes{any.dst, {}};
+    run_loop(loop, std::move(result), variable, &sometimes.body);
+    body_->push_back(std::move(sometimes));
+}
+
+// A loop of the lowered code can be several here (peeled, or in an unrolled one): each has its own name and variable.
+Loop Matcher::begin_loop(const For *loop, int64_t extent) {
+    const int id = static_cast<int>(kernel_.loops.size());
+    const LoopName name = split_loop_name(loop->name);
+    kernel_.loops.push_back({fmt::format("{}#{}", loop->name, id), extent, loop_, kernel_.scalar(name.variable), {}, 0});
+    return {id, extent, 0, name.func + "." + name.variable, {}};
+}
+
+void Matcher::run_loop(const For *loop, Loop result, const LinearForm &variable, Body *destination) {
     std::set<std::string> carried;
     bool loads_weights = false;
     for (const std::string &name : stored_names(loop->body)) {
@@ -282,23 +335,9 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
     }
     const Homes homes = settle(carried, scalar_names(loop->body));
     numbered_.clear();
-
-    const int id = static_cast<int>(kernel_.loops.size());
-    const LoopName name = split_loop_name(loop->name);
-    // A loop of the lowered code can be several here (peeled, or in an unrolled one): each has its own name and variable.
-    kernel_.loops.push_back({fmt::format("{}#{}", loop->name, id), extent, loop_, kernel_.scalar(name.variable)});
-    LinearForm variable = scope_.loop_variable(id);   // counts 0 .. extent-1
-    if (descending) {
-        variable = variable.scaled(-1);
-        variable.constant = first + extent - 1;
-    } else {
-        variable.constant = first;
-    }
     scope_.bind(loop->name, variable);
-
-    Loop result{id, extent, 0, name.func + "." + name.variable, {}};
     Body *outer_body = std::exchange(body_, &result.body);
-    const int outer_loop = std::exchange(loop_, id);
+    const int outer_loop = std::exchange(loop_, result.id);
     visit(loop->body);
     keep_apart(carried, homes);
     carry(homes, result.body);
@@ -306,7 +345,7 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
     loop_ = outer_loop;
     scope_.unbind(loop->name);
     numbered_.clear();
-    body_->push_back(std::move(result));
+    destination->push_back(std::move(result));
 }
 
 // Before a loop: every carried variable that has a value gets a register of its own that holds it.

@@ -33,7 +33,7 @@ public:
         for (size_t i = 0; i < window.size(); i++) window[i] += deferrable[i];
         ScheduleGraph one_stage = graph;
         if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) {
-            if (loop.extent > 1 && can_turn(one_stage, loop)) {
+            if (loop.sure() > 1 && can_turn(one_stage, loop)) {
                 result = turned_schedule(graph, one_stage, window, interval);
                 if (result && runs_later(result->epilogue)) return result;
             }
@@ -45,20 +45,21 @@ public:
         // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included: of a loop of a few iterations
         // fewer stages may take less than the shortest interval.
         constexpr int64_t few_iterations = 16;
-        int64_t least_cycles = (result ? result->interval : 2 * most) * loop.extent;
+        const int64_t iterations = (loop.sure() + loop.extent) / 2;
+        int64_t least_cycles = (result ? result->interval : 2 * most) * iterations;
         int best_interval = 0;
         ScheduleGraph best = graph;
-        for (int most_here = loop.extent <= few_iterations ? std::min(2, allowed) : allowed; most_here <= allowed; most_here++) {
+        for (int most_here = iterations <= few_iterations ? std::min(2, allowed) : allowed; most_here <= allowed; most_here++) {
             std::vector<int> here = stages;
             for (int &stage : here) stage = std::min(stage, most_here);
             if (most_here < 2) continue;
-            const int gain_below = static_cast<int>(least_cycles / (loop.extent + most_here - 1));
+            const int gain_below = static_cast<int>(least_cycles / (iterations + most_here - 1));
             ScheduleGraph overlapped = graph;
             const int interval = least_interval(overlapped, here, least, std::min(most, gain_below - 1), true);
             if (interval == 0) continue;
             best_interval = interval;
             best = std::move(overlapped);
-            least_cycles = interval * (loop.extent + most_here - 1);
+            least_cycles = interval * (iterations + most_here - 1);
         }
         if (best_interval > 0) {
             graph = std::move(best);
@@ -272,7 +273,7 @@ private:
         if (static_cast<int64_t>(vectors.size()) > most_values_) return {};
         const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
         const auto has = [&](Opcode opcode) { return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return op.opcode == opcode; }); };
-        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(loop.extent, has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.extent);
+        const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(loop.sure(), has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.sure());
         std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
         for (size_t i = 0; i < graph.ops.size(); i++) {
             const Op &op = graph.ops[i];

@@ -224,7 +224,7 @@ private:
             chain_.pop_back();
             return;
         }
-        const bool hot = has_loop(rest);
+        const bool hot = has_loop(rest) && !has_varying_loop(kernel_, rest);   // transfers are counted out for loops that always run as often
         if (stores.size() > 1) throw Error("cannot generate code: one loop writes more than one ring-buffered result");
         rings_.use_slots(rest);
 

@@ -142,7 +142,7 @@ private:
                 const std::vector<Op> epilogue = with_own_registers(kernel_, blocks_[b].ops, schedule->epilogue);
                 after.insert(after.begin(), epilogue.begin(), epilogue.end());
             }
-            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
+            blocks_[b].end.limit = loop.varies() ? before_last(loop, schedule->stages - 1, before) : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         blocks_[b].packets = delays_.packets(graph);
     }
@@ -173,6 +173,17 @@ private:
         constexpr double hidden = 0.4;   // of the time of that code
         const double runs = static_cast<double>(executions(kernel_, blocks_, b - 1));
         return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > hidden * runs * schedule.interval;
+    }
+
+    // The value of the variable so many iterations before the last, made in front of the loop.
+    Reg before_last(const LoopInfo &loop, int iterations, std::vector<Op> &before) {
+        Op op;
+        op.opcode = Opcode::addi_s;
+        op.dst = kernel_.scalar("limit");
+        op.src = {loop.last};
+        op.imm = -iterations;
+        before.push_back(op);
+        return op.dst;
     }
 
     // A constant that the entry block makes, as it does those that were known when the blocks were made; in another bank than

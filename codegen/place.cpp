@@ -27,7 +27,7 @@ void for_each_node(Body &body, const std::function<void(Node &)> &visit) {
 void widen_fills(Kernel &kernel) {
     const int64_t pads = kernel.machine->pad.count;
     for_each_node(kernel.body, [&](Node &node) {
-        if (!node.loop || node.loop->extent % pads != 0 || node.loop->extent == pads) return;
+        if (!node.loop || node.loop->extent % pads != 0 || node.loop->extent == pads || kernel.loops[node.loop->id].varies()) return;
         Loop &loop = *node.loop;
         const bool fill = std::all_of(loop.body.begin(), loop.body.end(), [](const Node &n) { return n.op && n.op->opcode == Opcode::vreg_st; });
         if (!fill) return;

@@ -57,8 +57,9 @@ public:
         : shape_(shape), machine_(machine), point_(point), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)),
           depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)), key_tiles_(static_cast<int>(tiles_of(shape.keys))), depth_tiles_(static_cast<int>(tiles_of(shape.depth))),
           // One more column of ones: the sum of p.
-          width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.queries))),
-          weight_unroll_(static_cast<int>(point["weight_unroll"])), row_unroll_(static_cast<int>(point["row_unroll"])), skips_(shape.skips_hidden(rows_)) {
+          width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["row_unroll"], shape.queries))),
+          blocks_(static_cast<int>(std::max<int64_t>(1, point["rows"] / rows_))), turn_unroll_(static_cast<int>(point["weight_unroll"])),
+          softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), skips_(shape.skips_hidden(rows_)) {
     }
 
     KernelDefinition build() {
@@ -78,19 +79,19 @@ private:
     // The same, of what each block of queries has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
-        if (skips_) all.push_back(ib);
+        all.push_back(ib);
         return all;
     }
+    Expr query() const { return ib * rows_ + i; }
     // Does a query of the block see a key of the tile?
-    Expr seen(const Expr &tile) const { return tile * lanes < (ib + 1) * rows_; }
-
+    Expr seen(const Expr &tile) const { return tile < (ib + 1) * diagonal_tiles_; }
 
     void define_operands() {
         const Expr at = c * lanes + k;
-        const auto place = own({k, i, c});
-        const Expr query = skips_ ? ib * rows_ + i : Expr(i);
-        if (depth_ % lanes != 0) define_within(Qs, place, at < depth_, q(q_at(min(at, depth_ - 1), query)));
-        else define(Qs, place, q(q_at(at, query)));
+        const bool partial = queries_ % rows_ != 0;
+        if (depth_ % lanes != 0 || partial)
+            define_within(Qs, own({k, i, c}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
+        else define(Qs, own({k, i, c}), q(q_at(at, query())));
         if (depth_ % lanes != 0 || keys_ % lanes != 0)
             define_within(Ks, args({k, t, c}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
         else define(Ks, args({k, t, c}), key(k_at(at, t)));
@@ -105,25 +106,12 @@ private:
         define(Vt, args({k, d, tt}), bf16(1.0f));
         Vt(args({k, columns, tt})) = bf16(turn.part(args({k, columns, tt})));
         if (shape_.mask) {
-            if (keys_ % lanes != 0) define(Ms, args({k, i, tt}), select(tt * lanes + k < keys_, mask(args({min(tt * lanes + k, keys_ - 1), i}, &AttentionBatch::mask)), undef<BFloat>()));
-            else define(Ms, args({k, i, tt}), mask(args({tt * lanes + k, i}, &AttentionBatch::mask)));
+            const Expr column = tt * lanes + k;
+            if (keys_ % lanes != 0 || partial)
+                define_within(Ms, own({k, i, tt}), column < keys_ && query() < queries_, mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
+            else define(Ms, own({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
         }
     }
-
-    // Tiles of keys whose scores are made alike: a stage for each tile of the depth, the first without an addition.
-    struct Segment {
-        Segment(const std::string &name, int first, int count, bool end, int depth_tiles) : tiles(first, count, name + "_tiles"), hides_end(end) {
-            for (int c = 0; c < depth_tiles; c++) {
-                const std::string stage = name + "_" + static_cast<char>('a' + c % 26) + (c < 26 ? "" : "_more");
-                dots.emplace_back(stage);
-                sums.emplace_back(stage + "_sum");
-            }
-        }
-        RDom tiles;
-        bool hides_end;   // the last tile, which is not full
-        std::vector<Dot> dots;
-        std::vector<Func> sums;   // of all depths but the last, which goes into the score
-    };
 
     // A row of a product. Where some are left out, a step between them and what reads them keeps the condition away from the array.
     Expr row_of(Dot &dot, const std::vector<Expr> &place, const std::vector<Expr> &at) const {
@@ -132,24 +120,9 @@ private:
         return dot.rounded(own(at));
     }
 
-    // The products of queries with one tile of keys, summed over the depth.
-    Expr product(Segment &segment) {
-        for (int n = 0; n < depth_tiles_; n++) {
-            Dot &dot = segment.dots[static_cast<size_t>(n)];
-            define(dot.weights, own({k, w, tt}), Ks(args({k, tt * lanes + w, n})));
-            define(dot.part, own({j, i, tt}), 0.0f);
-            dot.part(own({j, i, tt})) += f32(Qs(own({r, i, n}))) * f32(dot.weights(own({r, j, tt})));
-            const Expr at = n + 1 < depth_tiles_ ? Expr(tt) : Expr(segment.tiles.x), term = row_of(dot, {j, i, tt}, {j, i, at});
-            const Expr sum = n == 0 ? term : strict_float(segment.sums[static_cast<size_t>(n) - 1](own({j, i, at})) + term);
-            if (n + 1 == depth_tiles_) return sum;
-            define(segment.sums[static_cast<size_t>(n)], own({j, i, tt}), sum);
-        }
-        return {};
-    }
-
     // What is added to scores: 0 where query i sees the key, else minus infinity.
     void define_penalties() {
-        const Expr hidden = bf16(-INFINITY), seen = bf16(0.0f);
+        const Expr hidden = bf16(-infinity), seen = bf16(0.0f);
         behind(j) = select(j < keys_ % lanes, seen, hidden);
         // By the distance of the query from the first key of a tile.
         later(j, o) = seen;
@@ -158,27 +131,39 @@ private:
     }
 
     void define_scores() {
-        const int whole = keys_ / lanes;
-        if (whole > 0) segments_.emplace_back("whole", 0, whole, false, depth_tiles_);
-        if (whole < key_tiles_) segments_.emplace_back("last", whole, 1, true, depth_tiles_);
         define_penalties();
-        if (skips_) {
-            for (Segment &segment : segments_) segment.tiles.where(seen(segment.tiles.x));
-            for (RDom *tiles : {&tile, &more, &visible}) tiles->where(seen(tiles->x));
-        }
+        if (skips_)
+            for (RDom *tiles : {&scored, &tile, &visible, &summed}) tiles->where(seen(tiles->x));
         define(X, own({j, i, tt}), undef<BFloat>());
-        for (Segment &segment : segments_) {
-            const Expr at = segment.tiles.x;
-            Expr score = product(segment);
-            if (shape_.scale != 1) score = strict_float(score * bf16(static_cast<float>(shape_.scale)));
-            if (shape_.mask) score = strict_float(score + Ms(args({j, i, at})));
-            if (segment.hides_end) score = strict_float(score + behind(j));
-            if (shape_.causal) score = strict_float(score + later(j, (skips_ ? ib * rows_ + i : Expr(i)) - at * lanes));
-            X(own({j, i, at})) = score;
+        // The sum over the depth, a tile of it after the other and the first without an addition; the last also scales and hides.
+        const std::vector<Expr> at = own({j, i, scored});
+        for (int n = 0; n < depth_tiles_; n++) {
+            Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
+            define(dot.weights, own({k, w, tt}), Ks(args({k, tt * lanes + w, n})));
+            define(dot.part, own({j, i, tt}), 0.0f);
+            dot.part(own({j, i, tt})) += f32(Qs(own({r, i, n}))) * f32(dot.weights(own({r, j, tt})));
+            Expr score = row_of(dot, {j, i, tt}, {j, i, scored});
+            if (n > 0) score = strict_float(X(at) + score);
+            if (n + 1 == depth_tiles_) {
+                if (shape_.scale != 1) score = strict_float(score * bf16(static_cast<float>(shape_.scale)));
+                if (shape_.mask) score = strict_float(score + Ms(at));
+                if (shape_.causal && !skips_) score = strict_float(score + later(j, query() - scored * lanes));
+            }
+            X(at) = score;
+        }
+        if (keys_ % lanes != 0) {
+            const std::vector<Expr> last = own({j, i, key_tiles_ - 1});
+            X(last) = strict_float(X(last) + behind(j));
+        }
+        if (skips_) {
+            const std::vector<Expr> at_end = own({j, i, ib * diagonal_tiles_ + last_seen});
+            X(at_end) = strict_float(X(at_end) + later(j, i - last_seen * lanes));
         }
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, own({j, i}), lowest);
-        largest_lanes(own({j, i})) = max(largest_lanes(own({j, i})), f32(X(own({j, i, tile}))));
+        // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its value then.
+        const Expr score = f32(X(own({j, i, tile}))), largest_yet = largest_lanes(own({j, i}));
+        largest_lanes(own({j, i})) = select(strict_float(score > largest_yet), score, largest_yet);
         define(largest, own({i}), lowest);
         largest(own({i})) = max(largest(own({i})), largest_lanes(own({r, i})));
         define(M, own({j, i}), bf16(largest(own({i}))));
@@ -187,58 +172,54 @@ private:
     }
 
     void define_result() {
-        for (Dot *one : {&pv, &pv_rest}) {
-            define(one->weights, own({k, w, c, tt}), Vt(args({k, c * lanes + w, tt})));
-            define(one->part, own({d, i, c, tt}), 0.0f);
-            one->part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(one->weights(own({r, d, c, tt})));
-        }
-        define(O, own({d, i, c}), bf16(pv.part(own({d, i, c, 0}))));
-        if (key_tiles_ > 1) O(own({d, i, c})) = strict_float(O(own({d, i, c})) + row_of(pv_rest, {d, i, c, tt}, {d, i, c, more}));
+        define(pv.weights, own({k, w, c, tt}), Vt(args({k, c * lanes + w, tt})));
+        define(pv.part, own({d, i, c, tt}), 0.0f);
+        pv.part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
+        define(sums, own({d, i, c}), bf16(-0.0f));
+        sums(own({d, i, c})) = strict_float(sums(own({d, i, c})) + row_of(pv, {d, i, c, tt}, {d, i, c, summed}));
+        define(O, own({d, i, c}), sums(own({d, i, c})));
         // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
         const Expr sum = O(own({width_ % lanes, i, width_ / lanes}));
         define(inverse, own({i}), bf16(machine_rcp(select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum))));
         define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
-        std::vector<Expr> at = args({d % lanes, skips_ ? i % rows_ : Expr(i), d / lanes});
-        if (skips_) at.push_back(i / rows_);
+        std::vector<Expr> at = args({d % lanes, i % rows_, d / lanes});
+        at.push_back(i / rows_);
         define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(at));
     }
     static Expr machine_rcp(Expr e) { return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern); }
 
     // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
-    void schedule_dot(Dot &dot, Func consumer, VarOrRVar level, VarOrRVar row, Var lane) {
+    void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) {
         dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
-        if (weight_unroll_ > 1) dot.weights.split(w, w, wi, weight_unroll_);
+        if (unroll > 1) dot.weights.split(w, w, wi, unroll);
         dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
         in_registers({dot.weights, dot.part});
         if (!dot.rounded.defined()) return;
         dot.rounded.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes);
         in_registers({dot.rounded});
     }
-    // Loops over lanes, rows and `outer`; the innermost loop over rows.
+    // Rows of a block in groups, each group straight-line code.
     template <class Scheduled>
-    Var over_rows(Scheduled f, std::vector<VarOrRVar> order, const std::vector<VarOrRVar> &outer) {
-        const VarOrRVar lane = order[0];
-        if (row_unroll_ > 1) {
-            f.split(i, i, iu, row_unroll_, TailStrategy::RoundUp);
-            order.push_back(iu);
-        }
+    void in_groups(Scheduled f, int unroll, const Var &lane, std::vector<VarOrRVar> inside, const std::vector<VarOrRVar> &outside) const {
+        std::vector<VarOrRVar> order = {lane};
+        f.split(i, i, iu, unroll);
+        order.insert(order.end(), inside.begin(), inside.end());
         order.push_back(i);
-        order.insert(order.end(), outer.begin(), outer.end());
+        order.insert(order.end(), outside.begin(), outside.end());
         f.reorder(order).vectorize(lane, lanes);
-        return row_unroll_ > 1 ? iu : i;
     }
 
     void schedule() {
         out.bound(d, 0, width_).bound(i, 0, queries_);
-        Var io("io"), lane("lane"), column("column");
-        out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, io, ii, rows_, TailStrategy::ShiftInwards);
-        std::vector<VarOrRVar> order = {lane, ii, column, io};
+        Var io("io"), ob("ob"), lane("lane"), column("column");
+        out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
+        std::vector<VarOrRVar> order = {lane, ii, column, ob, io};
         batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.out_extents());
 
-        const auto at_block = [&](Func f) { f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()); };
+        const auto at_block = [&](Func f) { f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_); };
         const int key_rows = key_tiles_ * lanes;
         // Keys and values stay for all queries of a head.
         const auto at_head = [&](Func f) {
@@ -255,9 +236,9 @@ private:
         Vs.vectorize(d, lanes).bound_extent(t, key_rows).bound_extent(d, tiles_of(width_) * lanes);
         Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
         Vt.update().split(columns.x, co, ci, lanes, TailStrategy::GuardWithIf);
-        if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, weight_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
+        if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, turn_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
         else Vt.update().reorder(k, ci, co, tt).vectorize(k, lanes);
-        schedule_dot(turn, Vt, co, width_ % lanes == 0 ? cu : ci, k);
+        schedule_dot(turn, Vt, co, width_ % lanes == 0 ? cu : ci, k, turn_unroll_);
 
         Qs.vectorize(k, lanes);
         at_block(Qs);
@@ -265,21 +246,21 @@ private:
             at_block(Ms);
             in_pads({Ms});
         }
+        // A visit of the array, weights and the rows of a block, is an iteration of a loop over tiles.
         at_block(X);
+        X.bound_extent(tt, key_tiles_);
         int update = 0;
-        for (Segment &segment : segments_) {
-            const Var row = over_rows(X.update(update++), {j}, {segment.tiles.x});
-            schedule_dot(segment.dots.back(), X, segment.tiles.x, row, j);
-            for (size_t n = 0; n + 1 < segment.dots.size(); n++) {
-                Func sum = segment.sums[n];
-                sum.compute_at(LoopLevel(X, segment.tiles.x)).bound_extent(i, rows_).bound_storage(i, stored_rows());
-                schedule_dot(segment.dots[n], sum, tt, over_rows(sum, {j}, {tt}), j);
-                in_pads({sum});
-            }
+        for (Dot &dot : scores_) {
+            X.update(update++).rename(i, iu).reorder(j, iu, scored.x, ib).vectorize(j, lanes);
+            schedule_dot(dot, X, scored.x, iu, j, lanes);
         }
         if (keys_ % lanes != 0) {
+            in_groups(X.update(update++), softmax_unroll_, j, {iu}, {ib});
             behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
             in_pads({behind});
+        }
+        if (skips_) {
+            in_groups(X.update(update++), softmax_unroll_, j, {iu}, {last_seen.x, ib});
         }
         if (shape_.causal) {
             later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
@@ -289,24 +270,23 @@ private:
 
         // The largest score of some rows, in registers, and p of all their tiles.
         at_block(p);
-        Stage exponentials = p.update();
-        if (row_unroll_ > 1) exponentials.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(j, iu, visible.x, i);
-        else exponentials.reorder(j, visible.x, i);
-        exponentials.vectorize(j, lanes);
+        p.bound_extent(tt, key_tiles_);
+        in_groups(p.update(), softmax_unroll_, j, {iu, visible.x}, {ib});
         M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
         largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
         largest.compute_at(p, i).update().atomic().vectorize(r);
 
         at_block(O);
-        schedule_dot(pv, O, c, over_rows(O, {d}, {c}), d);
-        if (key_tiles_ > 1) schedule_dot(pv_rest, O, c, over_rows(O.update(), {d}, {c, more.x}), d);
+        O.reorder(d, i, c, ib).vectorize(d, lanes);
+        sums.compute_at(O, c).bound_extent(i, rows_).vectorize(d, lanes);
+        sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
+        schedule_dot(pv, sums, summed.x, iu, d, lanes);
         at_block(Y);
-        if (row_unroll_ > 1) Y.split(i, i, iu, row_unroll_, TailStrategy::RoundUp).reorder(d, c, iu, i);
-        else Y.reorder(d, c, i);
-        Y.bound_extent(c, tiles_of(width_)).unroll(c).vectorize(d, lanes);
-        inverse.compute_at(Y, row_unroll_ > 1 ? iu : i);
+        in_groups(Y, softmax_unroll_, d, {c, iu}, {ib});
+        Y.bound_extent(c, tiles_of(width_)).unroll(c);
+        inverse.compute_at(Y, iu);
         in_pads({Qs, Ks, Vs, Vt, identity, X, p, O, Y});
-        in_registers({largest_lanes, largest, M, inverse});
+        in_registers({largest_lanes, largest, M, inverse, sums});
     }
     int stored_rows() const {
         const int quantum = static_cast<int>(machine_.pad.count);
@@ -329,9 +309,12 @@ private:
     const AttentionShape &shape_;
     const Machine &machine_;
     const Point &point_;
-    const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_, rows_, weight_unroll_;
-    const int row_unroll_;
-    const bool skips_;         // tiles that no query of a block sees
+    const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_;
+    const int rows_, blocks_;   // queries of a block, which one load of weights serves; blocks between which Q and the scores stay
+    const int turn_unroll_, softmax_unroll_;
+    const bool skips_;          // tiles that no query of a block sees
+    const int diagonal_tiles_ = rows_ / lanes;   // of a block, some keys of which some of its queries see, where it skips
+    const int hidden_rows_ = lanes * (skips_ ? diagonal_tiles_ - 1 : key_tiles_);   // by which a query is at most in front of a tile
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()),
@@ -340,11 +323,12 @@ private:
     Var wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Qs{"Qs"}, Ks{"Ks"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
-        largest{"largest"}, M{"M"}, p{"p"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
-    Dot turn{"turn"}, pv{"pv"}, pv_rest{"pv_rest"};
-    std::vector<Segment> segments_;
-    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, tile{0, key_tiles_, "tile"}, more{1, std::max(key_tiles_ - 1, 1), "more"}, visible{0, key_tiles_, "visible"},
-        before{-key_tiles_ * lanes, key_tiles_ * lanes, "before"}, diagonal{0, lanes - 1, "diagonal"};
+        largest{"largest"}, M{"M"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
+    Dot turn{"turn"}, pv{"pv"};
+    std::vector<Dot> scores_;   // a product for each tile of the depth
+    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
+        summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"},
+        before{-hidden_rows_, hidden_rows_, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };
 
 }  // namespace

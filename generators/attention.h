@@ -6,6 +6,7 @@
 
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
+#include "isa/vectors.h"
 #include "schedules/point.h"
 
 namespace atalla {
@@ -32,11 +33,9 @@ struct AttentionShape {
 
     // Dimensions of the batch inside the rows of one of "qkvo".
     size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
-    // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Each block is code of its own.
-    bool skips_hidden(int64_t rows) const {
-        constexpr int64_t most_blocks = 8;
-        return causal && queries % rows == 0 && queries / rows > 1 && queries / rows <= most_blocks;
-    }
+    // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Every block sees two at least, since loops over
+    // tiles overlap their iterations.
+    bool skips_hidden(int64_t rows) const { return causal && rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0 && keys >= queries; }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

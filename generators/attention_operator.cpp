@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -17,14 +18,18 @@ namespace atalla {
 
 namespace {
 
+// Queries of a block, and blocks between which their rows and scores stay in the pads.
+int64_t block_rows(const AttentionShape &shape, const Point &point) { return std::min(point["row_unroll"], shape.queries); }
+int64_t blocks_together(const AttentionShape &shape, const Point &point) { return std::max<int64_t>(1, point["rows"] / block_rows(shape, point)); }
+
 // Rows of all pads together that the buffers of a point take.
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    const int64_t round = machine.pad.count, rows = std::min(point["rows"], shape.queries), stored = (rows + round - 1) / round * round;
+    const int64_t round = machine.pad.count, rows = block_rows(shape, point), stored = (rows + round - 1) / round * round * blocks_together(shape, point);
     const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
     int64_t sum = lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += stored * (depth_tiles + (2 + shape.mask) * key_tiles + 1 + 2 * width_tiles + 2 * (depth_tiles - 1));
+    sum += stored * (depth_tiles + (2 + shape.mask) * key_tiles + tiles_of(shape.width) + width_tiles);
     // These are in one pad.
-    if (shape.causal) sum += round * (shape.queries + lanes * key_tiles);
+    if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
     return sum + round;
 }
 
@@ -45,24 +50,27 @@ public:
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
     Space space(const Machine &machine) const override {
         if (in_registers(machine)) return register_attention_space(shape_, machine);
-        const int64_t round = machine.pad.count;
-        std::vector<int64_t> rows, row_unrolls = {1}, weight_unrolls;
-        for (int64_t blocks = 1; blocks <= shape_.queries; blocks++) {
-            const int64_t block = std::min(shape_.queries, ((shape_.queries + blocks - 1) / blocks + round - 1) / round * round);
-            if (block <= 512 && (rows.empty() || rows.back() != block)) rows.push_back(block);
-            if (block <= round) break;
+        std::set<int64_t> rows, row_unrolls, softmax_unrolls;
+        const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
+        for (int64_t unroll : {8, 16, 32, 64, 128}) {
+            const int64_t block = std::min(unroll, shape_.queries), blocks = ceil_div(shape_.queries, block);
+            row_unrolls.insert(block);
+            for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
+                if (divides(together, blocks)) rows.insert(together * block);
+            for (int64_t group : {1, 4, 8, 16})
+                if (divides(group, block)) softmax_unrolls.insert(group);
         }
-        std::reverse(rows.begin(), rows.end());
-        for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= 32; unroll *= 2) row_unrolls.push_back(unroll);
-        for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
         Space space;
-        space.parameter("rows", "queries that one load of the keys and values serves", rows)
-            .parameter("row_unroll", "queries in straight-line code", row_unrolls)
-            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-        space.constraint("unrolled rows", {"rows", "row_unroll"}, "Unrolling goes round the pads and divides the rows of a block.", [=](const Point &point) {
-            return point["rows"] < round || point["rows"] % round != 0 ? point["row_unroll"] == 1 : point["row_unroll"] >= round && point["rows"] % point["row_unroll"] == 0;
+        space.parameter("rows", "queries whose scores are in the pads together", {rows.rbegin(), rows.rend()})
+            .parameter("row_unroll", "queries of a block, which one load of the keys and values serves", {row_unrolls.rbegin(), row_unrolls.rend()})
+            .parameter("softmax_unroll", "queries whose softmax is straight-line code", {softmax_unrolls.begin(), softmax_unrolls.end()})
+            .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes});
+        space.constraint("blocks", {"rows", "row_unroll"}, "Whole blocks are together, as many each time.", [=, queries = shape_.queries](const Point &point) {
+            return divides(point["row_unroll"], point["rows"]) && divides(point["rows"] / point["row_unroll"], ceil_div(queries, point["row_unroll"]));
         });
-        space.constraint("pads", {"rows"}, "Keys and values of a head and the scores of a block fit the pads together.", [shape = shape_, machine](const Point &point) {
+        space.constraint("unrolled softmax", {"row_unroll", "softmax_unroll"}, "Unrolling divides the rows of a block.",
+                         [=](const Point &point) { return divides(point["softmax_unroll"], point["row_unroll"]); });
+        space.constraint("pads", {"rows", "row_unroll"}, "Keys and values of a head and the scores of the queries fit the pads together.", [shape = shape_, machine](const Point &point) {
             return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16;
         });
         return space;
@@ -70,8 +78,8 @@ public:
 
     Point naive_point(const Machine &machine) const override {
         if (in_registers(machine)) return register_attention_naive_point(shape_, machine);
-        const int64_t round = machine.pad.count, rows = std::min(shape_.queries, 4 * round);
-        return {{"rows", rows < round ? rows : rows / round * round}, {"row_unroll", rows < round ? 1 : round}, {"weight_unroll", round}};
+        const int64_t block = std::min<int64_t>(shape_.queries, lanes);
+        return {{"rows", block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}};
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -80,15 +88,17 @@ public:
 
     double draft(const Machine &machine, const Point &point) const override {
         if (in_registers(machine)) return register_attention_draft(shape_, point);
-        // A stage handles the unrolled rows once in the latency of the array and its accesses, or at the pace of its lanes.
-        constexpr double latency = 75, lanes_pace = 4.5, stages = 4;
-        const auto unroll = static_cast<double>(point["row_unroll"]), tiles = static_cast<double>(tiles_of(shape_.keys));
-        const auto rows = static_cast<double>(std::min(point["rows"], shape_.queries)), blocks = std::ceil(static_cast<double>(shape_.queries) / rows);
-        const double parts = stages + static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.width));
-        const double row = std::max(latency / unroll, lanes_pace), start = 3000 + 11 * unroll * 8;
-        const double share = shape_.skips_hidden(point["rows"]) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
-        const double loads = static_cast<double>(lanes * (machine.timed() ? 5 : 1)) + 40 * lanes / static_cast<double>(point["weight_unroll"]);
-        return start + static_cast<double>(shape_.problems()) * blocks * tiles * share * parts * (rows * row + loads);
+        // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder; a step of the softmax of
+        // some rows takes at least its latency. Blocks are loops whose ends overlap nothing.
+        constexpr double switching = 63, lanes_pace = 3.3, latency = 60, ends = 130;
+        const auto unroll = static_cast<double>(block_rows(shape_, point)), tiles = static_cast<double>(tiles_of(shape_.keys)), group = static_cast<double>(point["softmax_unroll"]);
+        const double blocks = std::ceil(static_cast<double>(shape_.queries) / unroll), together = static_cast<double>(blocks_together(shape_, point));
+        const double share = shape_.skips_hidden(block_rows(shape_, point)) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
+        const double products = static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.width + 1));
+        const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), softmax = unroll * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles;
+        const double turn = tiles * static_cast<double>(tiles_of(shape_.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
+        const double block = tiles * share * (products * visit + softmax) + (products + unroll / group) * ends + 20 * unroll;
+        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + blocks / together * 1500);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves

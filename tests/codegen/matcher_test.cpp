@@ -104,6 +104,43 @@ TEST(Matcher, SharesValuesBetweenStatements) {
     EXPECT_EQ(count(match(kernel), Opcode::expi_vi), 1);
 }
 
+// Each row with those before it added; with the row itself, or else the first one with none.
+KernelDefinition running_sums(bool with_itself) {
+    constexpr int rows = 9;
+    ImageParam x = tensor("X", {32, rows});
+    Var n("n"), m("m");
+    Func xs("xs"), ys("ys"), out("Y");
+    RDom before(0, rows, "before_varying");
+    before.where(before.x < m + (with_itself ? 1 : 0));
+    define(xs, {n, m}, x(n, m));
+    define(ys, {n, m}, bf16(-0.0f));
+    ys(n, m) = strict_float(ys(n, m) + xs(n, before));
+    out(n, m) = ys(n, m);
+    out.bound(n, 0, 32).bound(m, 0, rows);
+    xs.compute_root().bound(n, 0, 32);
+    ys.compute_root().bound(n, 0, 32).vectorize(n, 32).update().reorder(n, before.x, m).vectorize(n, 32);
+    in_pads({xs, ys});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {32, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {32, rows}}};
+    kernel.outputs = {{"Y", {32, rows}}};
+    return kernel;
+}
+
+TEST(Matcher, LoopsRunADifferentNumberOfTimes) {
+    for (const bool with_itself : {true, false}) {
+        SCOPED_TRACE(with_itself);
+        const KernelDefinition kernel = running_sums(with_itself);
+        const Kernel matched = match(kernel);
+        EXPECT_EQ(std::count_if(matched.loops.begin(), matched.loops.end(), [](const codegen::LoopInfo &loop) { return loop.varies(); }), 1);
+        EXPECT_EQ(count(matched.body, [](const codegen::Node &node) { return node.branch != nullptr; }), with_itself ? 0 : 1);
+        expect_host_answer(kernel);
+    }
+}
+
 TEST(Matcher, AddsTheNegativeZeroNowhere) {
     const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) + bf16(-0.0f)); });
     EXPECT_EQ(count(match(kernel), Opcode::add_vv) + count(match(kernel), Opcode::add_vs), 0);
