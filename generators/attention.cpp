@@ -130,12 +130,14 @@ private:
         later(j, diagonal) = select(j <= diagonal, seen, hidden);
     }
 
+    Expr scaled(const Expr &score) const { return shape_.scale == 1 ? score : strict_float(score * bf16(static_cast<float>(shape_.scale))); }
+
     void define_scores() {
         define_penalties();
         if (skips_)
             for (RDom *tiles : {&scored, &tile, &visible, &summed}) tiles->where(seen(tiles->x));
         define(X, own({j, i, tt}), undef<BFloat>());
-        // The sum over the depth, a tile of it after the other and the first without an addition; the last also scales and hides.
+        // The sum over the depth, a tile of it after the other and the first without an addition; the last may also scale and hide.
         const std::vector<Expr> at = own({j, i, scored});
         for (int n = 0; n < depth_tiles_; n++) {
             Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
@@ -145,12 +147,13 @@ private:
             Expr score = row_of(dot, {j, i, tt}, {j, i, scored});
             if (n > 0) score = strict_float(X(at) + score);
             if (n + 1 == depth_tiles_) {
-                if (shape_.scale != 1) score = strict_float(score * bf16(static_cast<float>(shape_.scale)));
-                if (shape_.mask) score = strict_float(score + Ms(at));
+                if (!scales_late_ && !shape_.mask) score = scaled(score);
                 if (shape_.causal && !skips_) score = strict_float(score + later(j, query() - scored * lanes));
             }
             X(at) = score;
         }
+        // In a loop of its own: with the product it would not fit the instruction cache.
+        if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(at));
         if (keys_ % lanes != 0) {
             const std::vector<Expr> last = own({j, i, key_tiles_ - 1});
             X(last) = strict_float(X(last) + behind(j));
@@ -168,7 +171,8 @@ private:
         largest(own({i})) = max(largest(own({i})), largest_lanes(own({r, i})));
         define(M, own({j, i}), bf16(largest(own({i}))));
         define(p, own({j, i, tt}), undef<BFloat>());
-        p(own({j, i, visible})) = machine_exp(strict_float(X(own({j, i, visible})) - M(own({j, i}))));
+        const Expr distance = strict_float(X(own({j, i, visible})) - M(own({j, i})));
+        p(own({j, i, visible})) = machine_exp(scales_late_ ? scaled(distance) : distance);
     }
 
     void define_result() {
@@ -231,9 +235,13 @@ private:
             f.compute_root();
         };
         identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-        for (Func f : {Ks, Vs, Vt}) at_head(f);
+        for (Func f : {Ks, Vt}) at_head(f);
+        const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && machine_.timed();
         Ks.vectorize(k, lanes).bound_extent(t, key_rows).bound_extent(c, depth_tiles_);
-        Vs.vectorize(d, lanes).bound_extent(t, key_rows).bound_extent(d, tiles_of(width_) * lanes);
+        // The values of a tile of keys come while those of the one before are turned, where all tiles are alike.
+        if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
+        else at_head(Vs);
+        Vs.vectorize(d, lanes).bound_extent(t, in_tiles ? lanes : key_rows).bound_extent(d, tiles_of(width_) * lanes);
         Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
         Vt.update().split(columns.x, co, ci, lanes, TailStrategy::GuardWithIf);
         if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, turn_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
@@ -243,6 +251,7 @@ private:
         Qs.vectorize(k, lanes);
         at_block(Qs);
         if (shape_.mask) {
+            Ms.vectorize(k, lanes);
             at_block(Ms);
             in_pads({Ms});
         }
@@ -254,6 +263,7 @@ private:
             X.update(update++).rename(i, iu).reorder(j, iu, scored.x, ib).vectorize(j, lanes);
             schedule_dot(dot, X, scored.x, iu, j, lanes);
         }
+        if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
         if (keys_ % lanes != 0) {
             in_groups(X.update(update++), softmax_unroll_, j, {iu}, {ib});
             behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
@@ -282,7 +292,9 @@ private:
         sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
         schedule_dot(pv, sums, summed.x, iu, d, lanes);
         at_block(Y);
-        in_groups(Y, softmax_unroll_, d, {c, iu}, {ib});
+        // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
+        constexpr int reciprocals = 8;
+        in_groups(Y, std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
         Y.bound_extent(c, tiles_of(width_)).unroll(c);
         inverse.compute_at(Y, iu);
         in_pads({Qs, Ks, Vs, Vt, identity, X, p, O, Y});
@@ -312,6 +324,7 @@ private:
     const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_;
     const int rows_, blocks_;   // queries of a block, which one load of weights serves; blocks between which Q and the scores stay
     const int turn_unroll_, softmax_unroll_;
+    const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
     const bool skips_;          // tiles that no query of a block sees
     const int diagonal_tiles_ = rows_ / lanes;   // of a block, some keys of which some of its queries see, where it skips
     const int hidden_rows_ = lanes * (skips_ ? diagonal_tiles_ - 1 : key_tiles_);   // by which a query is at most in front of a tile

@@ -41,8 +41,8 @@ struct AttentionShape {
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;
 };
 
-// The algorithm, every step rounded to bf16: scores as in gemm(), times the scale, plus the mask; the largest m of a row; p =
-// exp(score - m), 0 where a key is hidden; sums of p V and of p over blocks of 32 keys in float32, over the blocks in bf16;
+// The algorithm, every step rounded to bf16: scores as in gemm(); the largest m of a row; p = exp((score - m) * scale), 0 where a
+// key is hidden; with a mask or a scale that is not positive p = exp(score * scale + mask - m), m being the largest of these; sums of p V and of p over blocks of 32 keys in float32, over the blocks in bf16;
 // their quotient as a product with a reciprocal. A row whose keys are all hidden gives 0. V is transposed by the array as
 // gemm() does with B stored [k][n]: an infinity or NaN in V spreads over its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);

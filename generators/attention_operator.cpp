@@ -52,7 +52,7 @@ public:
         if (in_registers(machine)) return register_attention_space(shape_, machine);
         std::set<int64_t> rows, row_unrolls, softmax_unrolls;
         const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
-        for (int64_t unroll : {8, 16, 32, 64, 128}) {
+        for (int64_t unroll : {8, 16, 32, 64}) {
             const int64_t block = std::min(unroll, shape_.queries), blocks = ceil_div(shape_.queries, block);
             row_unrolls.insert(block);
             for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
@@ -90,7 +90,7 @@ public:
         if (in_registers(machine)) return register_attention_draft(shape_, point);
         // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder; a step of the softmax of
         // some rows takes at least its latency. Blocks are loops whose ends overlap nothing.
-        constexpr double switching = 63, lanes_pace = 3.3, latency = 60, ends = 130;
+        constexpr double switching = 63, lanes_pace = 3.3, latency = 26, ends = 130, cold_row = 100;
         const auto unroll = static_cast<double>(block_rows(shape_, point)), tiles = static_cast<double>(tiles_of(shape_.keys)), group = static_cast<double>(point["softmax_unroll"]);
         const double blocks = std::ceil(static_cast<double>(shape_.queries) / unroll), together = static_cast<double>(blocks_together(shape_, point));
         const double share = shape_.skips_hidden(block_rows(shape_, point)) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
@@ -98,7 +98,7 @@ public:
         const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), softmax = unroll * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles;
         const double turn = tiles * static_cast<double>(tiles_of(shape_.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
         const double block = tiles * share * (products * visit + softmax) + (products + unroll / group) * ends + 20 * unroll;
-        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + blocks / together * 1500);
+        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + blocks / together * (1500 + cold_row * group));
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
@@ -282,8 +282,8 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.schemas = {"scaled_dot_product_attention"};
     row.help = "softmax(scale Q K^T + mask) V";
     row.card.family = "attention";
-    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array";
-    row.card.space = "queries of a block, unrolling of rows and weight loads";
+    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array; causal: tiles that a block of queries does not see are left out";
+    row.card.space = "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads";
     row.card.bound = "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
     row.card.reference = "float64; a row without visible keys gives 0";
     row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
