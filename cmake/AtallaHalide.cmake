@@ -25,10 +25,11 @@ add_library(atalla_halide_pch STATIC "${halide_pch_source}")
 target_link_libraries(atalla_halide_pch PUBLIC Halide::Halide OpenMP::OpenMP_CXX Threads::Threads)
 target_precompile_headers(atalla_halide_pch PRIVATE <Halide.h>)
 
-# Halide and the code generator allocate small nodes all the time, on every thread: an allocator made for that takes a tenth off a
-# trial. The sanitizers bring their own.
+# Halide and the code generator allocate small nodes all the time, on every thread: programs get an allocator made for that. The
+# sanitizers bring their own.
 if(NOT ATALLA_SANITIZE)
-    find_package(mimalloc REQUIRED)
+    find_library(JEMALLOC jemalloc REQUIRED)
+    add_library(atalla_memory OBJECT "${PROJECT_SOURCE_DIR}/codegen/memory.cpp")
 endif()
 
 # The installed tools find libHalide.so beside the other installed parts of atalla-tune.
@@ -40,7 +41,8 @@ function(atalla_use_halide target)
     if(type STREQUAL "EXECUTABLE")
         set(visibility PRIVATE)
         if(NOT ATALLA_SANITIZE)
-            target_link_libraries(${target} PRIVATE -Wl,--push-state,--no-as-needed mimalloc -Wl,--pop-state)
+            target_sources(${target} PRIVATE $<TARGET_OBJECTS:atalla_memory>)
+            target_link_libraries(${target} PRIVATE -Wl,--push-state,--no-as-needed ${JEMALLOC} -Wl,--pop-state)
         endif()
     else()
         set(visibility PUBLIC)
