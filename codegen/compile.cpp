@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/cold_order.h"
+#include "codegen/lowered.h"
 #include "codegen/masks.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
@@ -70,25 +71,27 @@ const std::vector<std::string> &pass_names() {
     return names;
 }
 
-CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
-                       const CompileOptions &options) {
+LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments) {
+    const auto start = std::chrono::steady_clock::now();
+    const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
+    if (module.functions().size() != 1) throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
+    return {module.functions().front(), seconds_since(start)};
+}
+
+CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
     const auto dump = [&](const std::string &pass, const auto &text) {
         if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
     };
     CompiledKernel result;
-    const auto start = std::chrono::steady_clock::now();
-    const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
-    if (module.functions().size() != 1) throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
-    const Halide::Internal::LoweredFunc function = module.functions().front();
-    result.lower_seconds = seconds_since(start);
+    result.lower_seconds = lowered.seconds;
     dump("lower", [&] {
         std::ostringstream text;
-        text << function.body;
+        text << lowered.function.body;
         return text.str();
     });
 
     const auto generate_start = std::chrono::steady_clock::now();
-    Kernel kernel = match(function, machine, options.optimize);
+    Kernel kernel = match(lowered.function, machine, options.optimize);
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     dump("match", [&] { return to_string(kernel); });
@@ -111,6 +114,10 @@ CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argu
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
     result.generate_seconds = seconds_since(generate_start);
     return result;
+}
+
+CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine, const CompileOptions &options) {
+    return generate(lower(std::move(pipeline), arguments), machine, options);
 }
 
 }  // namespace atalla::codegen

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/lowered_cache.h"
 #include "generators/source_digest.h"
 #include "isa/error.h"
 #include "schedules/random.h"
@@ -127,16 +128,16 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
     tensors.inputs = workload_->inputs();
     tensors.outputs = workload_->outputs();
     place_tensors(tensors, machine_);
+    const auto *places = dynamic_cast<const PlacesRows *>(workload_.get());
+    lowered_ = std::make_shared<LoweredCache>(places != nullptr ? places->placing_parameters() : std::vector<std::string>());
     step_limit_ = always_allowed + hopeless * static_cast<uint64_t>(workload_->bound(machine_).cycles);
 }
 
-codegen::CompiledKernel Evaluator::compile(const KernelDefinition &kernel, codegen::CompileOptions options) const {
-    options.layouts = kernel.layouts;
-    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, options);
-}
-
 codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::CompileOptions &options) const {
-    return compile(workload_->build(machine_, point), options);
+    const KernelDefinition kernel = workload_->build(machine_, point);
+    codegen::CompileOptions how = options;
+    how.layouts = kernel.layouts;
+    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, how);
 }
 
 Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {
@@ -153,7 +154,8 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
         const KernelDefinition kernel = workload_->build(machine_, point);
         codegen::CompileOptions how;
         how.optimize = optimize;
-        const codegen::CompiledKernel compiled = compile(kernel, how);
+        how.layouts = kernel.layouts;
+        const codegen::CompiledKernel compiled = codegen::generate(lowered_->lower(point, kernel), machine_, how);
         evaluation.seconds_lower = seconds_since(start);
         RunOptions options;
         if (optimize) options.step_limit = step_limit_;
@@ -215,6 +217,7 @@ void Evaluator::forget_tensors() const {
     const std::scoped_lock lock(mutex_);
     inputs_.clear();
     expected_.reset();
+    lowered_->clear();
 }
 
 const Evaluator::Expected &Evaluator::expected() const {

@@ -44,6 +44,8 @@ std::string difference(const TensorSpec &tensor, const TensorData &one, const Te
 // The largest error in bf16 units in the last place of a number as large as Reference::peaks, where the reference is finite.
 double largest_error_ulps(const TensorData &result, const Reference &reference);
 
+class LoweredCache;
+
 // Evaluates one workload on one machine. Inputs and reference results are made once, when they are first needed.
 // Thread-safe.
 class Evaluator {
@@ -69,7 +71,7 @@ public:
 
     // Made at the first call, and again after forget_tensors().
     const std::vector<TensorData> &inputs(DataSet set) const;
-    // Frees inputs and results that are kept from call to call; not while another function runs. They are made again when needed.
+    // Frees inputs, results and lowered pipelines that are kept from call to call; not while another function runs. They are made again when needed.
     void forget_tensors() const;
     codegen::CompiledKernel compile(const Point &point, const codegen::CompileOptions &options = {}) const;
 
@@ -82,12 +84,12 @@ private:
     };
     const Expected &expected() const;
     Evaluation evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit = 0) const;
-    codegen::CompiledKernel compile(const KernelDefinition &kernel, codegen::CompileOptions options) const;
 
     std::shared_ptr<const Workload> workload_;
     Machine machine_;
     uint64_t data_seed_;
     uint64_t step_limit_;
+    std::shared_ptr<LoweredCache> lowered_;
     mutable std::mutex mutex_;
     mutable std::map<DataSet, std::vector<TensorData>> inputs_;
     mutable std::optional<Expected> expected_;

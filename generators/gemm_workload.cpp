@@ -10,6 +10,7 @@
 #include "generators/gemm_host.h"
 #include "generators/gemm_least_cycles.h"
 #include "generators/gemm_space.h"
+#include "generators/lowered_cache.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t largest_tensor = (int64_t{1} << 31) - 1;
 constexpr int64_t vector_elements = 32;
 
-class GemmWorkload : public Workload {
+class GemmWorkload : public Workload, public PlacesRows {
 public:
     GemmWorkload(const GemmShape &shape, GemmNames names) : shape_(shape), names_(std::move(names)) {
         for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
@@ -37,6 +38,8 @@ public:
             for (BatchDim &dim : computed_.batch) std::swap(dim.a, dim.b);
         }
     }
+
+    std::vector<std::string> placing_parameters() const override { return {"b_block", "pads_split"}; }
 
     std::string text() const override {
         if (!names_.text.empty()) return names_.text;

@@ -9,6 +9,7 @@
 
 #include "generators/evaluate.h"
 #include "generators/gemm.h"
+#include "generators/lowered_cache.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "schedules/random.h"
@@ -204,6 +205,48 @@ TEST(Difference, NamesTheFirstElement) {
               "2 of 6 elements of C differ, the first at [1, 1]: 0x3f80 (1) instead of 0x4000 (2)");
     EXPECT_EQ(difference(tensor, {0x7FC0, 0, 0, 0, 0, 0}, {0xFFC1, 0, 0, 0, 0, 0}), "") << "one NaN is as good as another";
     EXPECT_NE(difference(tensor, {0x8000, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}), "") << "zeros have signs";
+}
+
+// The point with another value of a parameter; nothing where no other is valid.
+std::optional<Point> with_another(const Space &space, const Point &point, const std::string &name) {
+    for (const int64_t value : space.find(name).values) {
+        Point other = point;
+        other.set(name, value);
+        if (other != point && violation(space, other).empty()) return other;
+    }
+    return std::nullopt;
+}
+
+TEST(LoweredCache, WhatOnlyPlacesRowsIsLoweredOnceAndGivesTheSameProgram) {
+    const std::shared_ptr<const Workload> workload = gemm_workload("64x64x64");
+    const Machine machine = find_machine("ax01");
+    const Space space = workload->space(machine);
+    const auto *places = dynamic_cast<const PlacesRows *>(workload.get());
+    ASSERT_NE(places, nullptr);
+    Random random(3);
+    for (const std::string &name : places->placing_parameters()) {
+        Point point = workload->naive_point(machine);
+        std::optional<Point> other;
+        for (int draw = 0; draw < 1000 && !other; draw++) {
+            point = sample(space, random).value();
+            other = with_another(space, point, name);
+        }
+        ASSERT_TRUE(other) << name;
+        SCOPED_TRACE(point.assignments());
+        LoweredCache cache(places->placing_parameters());
+        const codegen::LoweredPipeline first = cache.lower(point, workload->build(machine, point));
+        const KernelDefinition kernel = workload->build(machine, *other);
+        const codegen::LoweredPipeline second = cache.lower(*other, kernel);
+        EXPECT_TRUE(second.function.body.same_as(first.function.body));
+        codegen::CompileOptions options;
+        options.layouts = kernel.layouts;
+        EXPECT_EQ(codegen::generate(second, machine, options).program.packets, Evaluator(workload, machine).compile(*other).program.packets);
+        Point longer = point;
+        longer.set("rows", point["rows"] == 32 ? 64 : 32);
+        EXPECT_FALSE(cache.lower(longer, workload->build(machine, longer)).function.body.same_as(first.function.body));
+        cache.clear();
+        EXPECT_FALSE(cache.lower(point, workload->build(machine, point)).function.body.same_as(first.function.body));
+    }
 }
 
 TEST(ErrorInUlps, IsRelativeToThePeak) {

@@ -1,0 +1,42 @@
+// Pipelines that Halide has lowered, for points that are verified and for those that differ only in where rows lie in the pads: lowering
+// takes most of a trial's time.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "codegen/lowered.h"
+#include "generators/kernel_definition.h"
+#include "schedules/point.h"
+
+namespace atalla {
+
+// What a workload can say of its schedules besides.
+class PlacesRows {
+public:
+    virtual ~PlacesRows() = default;
+    // Parameters that decide nothing but KernelDefinition::layouts: kernels that differ in no other have the same loops.
+    virtual std::vector<std::string> placing_parameters() const = 0;
+};
+
+// The latest of one workload on one machine. Thread-safe.
+class LoweredCache {
+public:
+    explicit LoweredCache(std::vector<std::string> placing_parameters) : placing_(std::move(placing_parameters)) {}
+    // The lowered pipeline of `kernel`, which is what `point` builds. Takes no time for one that is kept.
+    codegen::LoweredPipeline lower(const Point &point, const KernelDefinition &kernel);
+    void clear();
+
+private:
+    struct Entry {
+        Point lowered;   // without the parameters that only place rows
+        codegen::LoweredPipeline pipeline;
+    };
+    std::vector<std::string> placing_;
+    std::mutex mutex_;
+    std::list<Entry> entries_;   // the latest first
+};
+
+}  // namespace atalla
