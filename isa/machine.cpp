@@ -178,8 +178,9 @@ MachineFile read_file(const fs::path &file, int depth) {
     }
     for (size_t index = 0; index < result.parameters.size(); index++) {
         if (result.parameters[index].key.empty()) {
+            const std::string key(parameter_table()[index].key), unit = key.substr(0, key.find('.'));
             fail(file, fmt::format("{} is missing; a machine file gives every parameter or names another in \"based_on\"",
-                                   parameter_table()[index].key));
+                                   parameters->contains(unit) ? key : "the unit " + unit));
         }
     }
     return result;

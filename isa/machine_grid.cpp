@@ -18,6 +18,7 @@ constexpr size_t most_machines = 10'000;
 std::pair<const ParameterEntry *, std::string> split(const std::string &text, const char *example) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos) throw Error(fmt::format("'{}' has no value: write it as {}", text, example));
+    if (equals == 0) throw Error(fmt::format("'{}' names no machine parameter: write it as {}", text, example));
     const std::string key = text.substr(0, equals);
     const ParameterEntry *entry = find_parameter(key);
     if (entry == nullptr) throw Error(fmt::format("{} is not a machine parameter{}", key, parameter_hint(key)));

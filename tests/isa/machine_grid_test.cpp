@@ -39,6 +39,7 @@ TEST(MachineGrid, ReadsSweeps) {
 TEST(MachineGrid, SaysWhatIsWrong) {
     EXPECT_EQ(setting_error("vec.ij=2"), "vec.ij is not a machine parameter; did you mean vec.ii?");
     EXPECT_EQ(setting_error("vec.ii"), "'vec.ii' has no value: write it as vec.ii=2");
+    EXPECT_EQ(setting_error("=2"), "'=2' names no machine parameter: write it as vec.ii=2");
     EXPECT_EQ(setting_error("vec.ii=0"), "vec.ii cannot be '0': it must be 1..4096 cycles");
     EXPECT_EQ(setting_error("vec.ii=2x"), "vec.ii cannot be '2x': it must be 1..4096 cycles");
     EXPECT_EQ(setting_error("sa.psum_in=yes"), "sa.psum_in cannot be 'yes': it must be true or false");

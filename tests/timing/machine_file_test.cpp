@@ -188,6 +188,11 @@ TEST_F(WrongFile, MissingKey) {
     EXPECT_EQ(message(), "vec.ii is missing; a machine file gives every parameter or names another in \"based_on\"");
 }
 
+TEST_F(WrongFile, MissingUnit) {
+    json_["parameters"].erase("sdma");
+    EXPECT_EQ(message(), "the unit sdma is missing; a machine file gives every parameter or names another in \"based_on\"");
+}
+
 TEST_F(WrongFile, MissingFields) {
     parameter("vec", "ii").erase("value");
     EXPECT_EQ(message(), "vec.ii has no value");
