@@ -7,6 +7,7 @@
 #include "codegen/dependence.h"
 #include "codegen/list_schedule.h"
 #include "codegen/masks.h"
+#include "codegen/separate_vectors.h"
 #include "tests/codegen/operations.h"
 
 namespace atalla::codegen {
@@ -76,6 +77,23 @@ TEST_F(Masks, OfConstantLanesAreMadeAgainWhereManyOthersAreUsedInBetween) {
         else EXPECT_EQ(lanes.at(o.mask), static_cast<int32_t>(1u << (readers++ % many)));
     EXPECT_EQ(readers, 2 * many);
     EXPECT_FALSE(make_masks_again(kernel, blocks)) << "once is enough";
+}
+
+// The last turn of a loop behind it has a copy of its results: together they would take two registers each throughout the nest.
+TEST_F(Masks, AndVectorsOfBlocksThatMakeThemAnewAreSeparate) {
+    const Reg made = vector("made", 2), carried = vector("carried");
+    const std::vector<Op> turn = {op(Opcode::add_vv, made, {carried, x}), op(Opcode::mul_vv, carried, {made, x})};
+    Blocks blocks = {block_of(turn), block_of(turn)};
+    separate_vectors(kernel, blocks);
+    const Reg first = blocks[0].ops[0].dst, second = blocks[1].ops[0].dst;
+    EXPECT_EQ(first, made);
+    EXPECT_NE(second, made);
+    EXPECT_EQ(blocks[1].ops[1].src[0], second);
+    EXPECT_EQ(kernel.registers[second.id].bank, 2);
+    for (const Block &block : blocks) {
+        EXPECT_EQ(block.ops[0].src[0], carried);
+        EXPECT_EQ(block.ops[1].dst, carried);
+    }
 }
 
 TEST_F(Masks, OfABlockThatReadsWhatAnotherMadeStayOne) {
