@@ -45,4 +45,15 @@ Loop *longest_loop(const Body &body) {
     return longest;
 }
 
+std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
+    if (!body[at].copy || body[at].copy->load) return std::nullopt;
+    const Copy &copy = *body[at].copy;
+    const auto conflicts = [&](const Node &node) { return touches(node, copy.allocation) || (&node != &body[at] && copies(node, copy.tensor, true)); };
+    for (size_t later = at + 1; later < body.size(); later++)
+        if (conflicts(body[later])) return std::nullopt;
+    for (size_t first = 0; first < at; first++)
+        if (conflicts(body[first])) return first;
+    return std::nullopt;
+}
+
 }  // namespace atalla::codegen

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "codegen/kernel_ir.h"
 
@@ -20,5 +21,8 @@ bool has_varying_loop(const Kernel &kernel, const Body &body);
 int64_t operations(const Loop &loop);
 // The loop of a body that has most to do; null if there is none.
 Loop *longest_loop(const Body &body);
+
+// Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
+std::optional<size_t> first_use_in_next(const Body &body, size_t at);
 
 }  // namespace atalla::codegen

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/first_transfers.h"
 #include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
@@ -100,7 +101,7 @@ private:
                 Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
                 rewrite_loop(*node.loop, b, a);
                 if (loop < 0)
-                    for (Node &n : begin_at_once(fuse_starts(std::move(outer_before)))) out.push_back(std::move(n));
+                    for (Node &n : begin_at_once(kernel_, fuse_starts(std::move(outer_before)))) out.push_back(std::move(n));
                 out.push_back(std::move(node));
                 if (loop < 0) {
                     for (Node &n : outer_after) out.push_back(std::move(n));
@@ -116,18 +117,6 @@ private:
         return out;
     }
 
-    // Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
-    static std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
-        if (!body[at].copy || body[at].copy->load) return std::nullopt;
-        const Copy &copy = *body[at].copy;
-        const auto conflicts = [&](const Node &node) { return touches(node, copy.allocation) || (&node != &body[at] && copies(node, copy.tensor, true)); };
-        for (size_t later = at + 1; later < body.size(); later++)
-            if (conflicts(body[later])) return std::nullopt;
-        for (size_t first = 0; first < at; first++)
-            if (conflicts(body[first])) return first;
-        return std::nullopt;
-    }
-
     // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
     // Without transfers ahead each is waited for where it starts.
     void wait_before(const Node &node, std::vector<Channel> &started, Body &out) const {
@@ -140,48 +129,6 @@ private:
         started.erase(first, started.end());
     }
     static constexpr int64_t most_groups_between = 2;
-
-    // First transfers of several streams with as many groups go in one loop: what is needed first comes first.
-    static void fuse_starts(Body &body, size_t from) {
-        Body starts(std::make_move_iterator(body.begin() + static_cast<std::ptrdiff_t>(from)), std::make_move_iterator(body.end()));
-        body.resize(from);
-        for (Node &node : fuse_starts(std::move(starts))) body.push_back(std::move(node));
-    }
-    static Body fuse_starts(Body body) {
-        Body straight, loops;
-        for (Node &node : body) {
-            if (!node.loop) {
-                straight.push_back(std::move(node));
-                continue;
-            }
-            const auto same = std::find_if(loops.begin(), loops.end(), [&](const Node &n) { return n.loop->extent == node.loop->extent; });
-            if (same == loops.end()) {
-                loops.push_back(std::move(node));
-            } else {
-                for (Node &n : node.loop->body) same->loop->body.push_back(std::move(n));
-            }
-        }
-        for (Node &node : loops) straight.push_back(std::move(node));
-        return straight;
-    }
-
-    // The first groups of the first loop of transfers start in front of it: the constants of the kernel are made in their shadow, and
-    // the pads' transfers, which then start one after the other, do not all end together while the DRAM idles.
-    Body begin_at_once(Body body) {
-        const auto first = std::find_if(body.begin(), body.end(), [](const Node &node) { return node.loop != nullptr; });
-        if (first == body.end() || first->loop->fill || first->loop->extent < 2) return body;
-        std::set<int> pads;
-        for (const Node &node : first->loop->body)
-            if (!node.op || (node.op->pad >= 0 && !pads.insert(node.op->pad).second)) return body;   // transfers that would wait for each other
-        constexpr int64_t most_groups = 4;
-        const int64_t groups = std::min(most_groups, first->loop->extent - 1);
-        Body begun(std::make_move_iterator(body.begin()), std::make_move_iterator(first));
-        for (int64_t g = 0; g < groups; g++) append_ops(first->loop->body, begun);
-        first->loop->extent -= groups;
-        kernel_.loops[static_cast<size_t>(first->loop->id)].extent = first->loop->extent;
-        begun.insert(begun.end(), std::make_move_iterator(first), std::make_move_iterator(body.end()));
-        return begun;
-    }
 
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
         chain_.push_back(loop.id);
