@@ -112,6 +112,18 @@ TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
     EXPECT_EQ(text.find("if first"), std::string::npos) << "a load that is waited for where it starts:\n" << text;
 }
 
+// The epilogue of a nest's last block stands behind it once more: its vectors are not those of the blocks before.
+TEST_F(Gemm, LargeTilesWithLongEpiloguesFitTheRegisters) {
+    if (!machine.timed()) GTEST_SKIP() << "results do not leave later on a functional machine";
+    const auto verify = [&](const WorkloadArguments &arguments, int rows) {
+        const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                         "slots=2,sums_in_registers=1,weight_unroll=16,rows=" + std::to_string(rows));
+        return Evaluator(op.workload(arguments), machine).verify(point);
+    };
+    EXPECT_EQ(verify({{"shape", "64x96x44"}, {"bias", "true"}, {"relu", "true"}, {"addend", "true"}}, 64), "");
+    EXPECT_EQ(verify({{"shape", "128x96x44"}, {"bias", "true"}, {"relu", "true"}}, 128), "");
+}
+
 // Loops longer than a branch reaches, with transfers out of line.
 TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x256"}});
