@@ -122,8 +122,8 @@ public:
         if (in_registers()) return register_convolution_draft(shape_, machine, point);
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
         // its accesses is shared by the rows in straight-line code.
-        constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.55, miss = 8.75, turn_row = 3.3,
-                         strip_overhead = 250, cold_results = 3000;
+        constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, turn_row = 3.3,
+                         strip_overhead = 250, cold_results = 4000;
         const ConvolutionPlan plan(shape_, point);
         const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
@@ -134,7 +134,7 @@ public:
         else if (strip <= longest_merged) visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
         else visit = strip * unmerged_row + load - 40;
         const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_row) + switch_cost;
+        const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
         if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
         // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
         const double strip_code = code + strip * 1.5 + switch_cost;
