@@ -52,14 +52,16 @@ TAIL = """
   instruction misses, and the change between reading and writing: with all four engines on one side at a time, each
   change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
-* **softmax, layer_norm and rms_norm** overlap rows. Where a row is short, four rows of 128 take about 130 cycles for 84 of their lanes, and
-  the ends of a block of 32 rows cost about 650. Whether long rows are weights of the array that one row of ones sums, and whether their
+* **softmax, layer_norm and rms_norm** overlap rows. Short rows follow each other at one distance, eight rows of 128 in the 168 cycles that their
+  lanes take; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk
+  through one bank group of the DRAM at a time. Whether long rows are weights of the array that one row of ones sums, and whether their
   steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
-  12 vectors and more from overlapping where their steps are in registers, and the square of a difference reads one register twice, a bank conflict.
-* 128 rows of 512 take softmax 30,513 cycles, where 29,894 were enough with a sum that was not rounded before its reciprocal.
+  12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** waits for one group's sums and for the transfers of one group at a time.
-* **sum** of rows adds 32 blocks of a row on the scalar unit, three cycles each. **amax** has four running maxima and looks for NaN in a second pass;
+* **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them. All four pads
+  load from one page of the DRAM at a time, which halves its rate, and the loop stands still while a transfer has not ended.
+  **amax** has four running maxima and looks for NaN in a second pass;
   packets are what it is short of.
 * **Pooling** takes four lane operations an element of a window, since a maximum must let NaN through, where the bound counts each element once;
   images that are padded come and go without overlap, and planes are turned by the array before and after.

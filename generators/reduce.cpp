@@ -431,8 +431,10 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         .parameter("row_unroll", "results in straight-line code", row_unrolls)
         .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls)
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    space.constraint("grouped", {"grouped", "chunk", "vector_unroll"}, "Weights of the array are in the pads as whole rows.",
-                     [](const Point &point) { return point["grouped"] == 0 || (point["chunk"] == 0 && point["vector_unroll"] == 1); });
+    constexpr int64_t most_rows_of_weights = 2;   // in straight-line code, out of whose loop transfers must be in reach
+    space.constraint("grouped", {"grouped", "chunk", "row_unroll", "vector_unroll"}, "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [](const Point &point) {
+        return point["grouped"] == 0 || (point["chunk"] == 0 && point["row_unroll"] <= most_rows_of_weights && point["vector_unroll"] == 1);
+    });
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("chunks", {"chunk", "rows", "vector_unroll"}, "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
