@@ -97,6 +97,28 @@ TEST_F(IdleStages, NeedGuardRows) {
     EXPECT_FALSE(possible()) << "an idle load would be behind its buffer";
 }
 
+TEST_F(IdleStages, SlotsNeedRowsBetweenThem) {
+    Allocation &ring = kernel.allocations[static_cast<size_t>(out)];
+    ring.rows = 2 * iterations;
+    ring.slot_rows = iterations;
+    ops[2].access->slot = kernel.scalar("slot");
+    EXPECT_FALSE(possible()) << "an idle store would be in the other slot";
+    ring.slot_gap = 1;
+    EXPECT_TRUE(possible());
+    EXPECT_EQ(ring.step_in_pad(iterations), iterations + 1) << "from slot to slot";
+    EXPECT_EQ(ring.row_in_pad(iterations + 2), iterations + 3);
+    EXPECT_EQ(ring.rows_per_pad(), 2 * iterations + 1);
+}
+
+TEST_F(IdleStages, BranchesThatStartTransfersRunInTheFirstStage) {
+    Op branch = op(Opcode::bge_s, kernel.scalar("due"), {kernel.scalar("due"), zero_scalar});
+    branch.side = std::make_shared<std::vector<Op>>();
+    add(branch, 0);
+    EXPECT_TRUE(possible());
+    stage.back() = 1;
+    EXPECT_FALSE(possible());
+}
+
 TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
     kernel.allocations[static_cast<size_t>(in)].guard_behind = 0;
     kernel.allocations[static_cast<size_t>(in)].rows++;

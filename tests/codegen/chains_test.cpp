@@ -1,0 +1,112 @@
+// Rows of an unrolled loop that are alike: that they are found, follow each other at one distance and have pointers for early and late uses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/chains.h"
+#include "codegen/modulo.h"
+#include "codegen/resources.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+// exp(row - constant) times a factor, twelve rows an iteration.
+struct AlikeChains : Fixture, testing::Test {
+    static constexpr int rows = 12, bytes = 64;
+    static constexpr int64_t iterations = 20;
+
+    AlikeChains() {
+        index = kernel.scalar("i");
+        kernel.loops.push_back({"i", iterations, -1, index});
+        Atom i;
+        i.loop = 0;
+        i.is_loop = true;
+        kernel.atoms.push_back(i);
+        in = allocation("in", rows * iterations);
+        out = allocation("out", rows * iterations);
+        from = kernel.scalar("from");
+        to = kernel.scalar("to");
+        subtrahend = vector("subtrahend");
+        factor = kernel.scalar("factor");
+        for (int row = 0; row < rows; row++) add_row(row);
+        ops.push_back(step(from));
+        ops.push_back(step(to));
+    }
+
+    void add_row(int row) {
+        const Reg x = vector("x"), difference = vector("difference"), e = vector("e"), y = vector("y");
+        for (const Op &next : {moving(load(x, in, row), from), op(Opcode::sub_vv, difference, {x, subtrahend}), op(Opcode::expi_vi, e, {difference}),
+                               op(Opcode::mul_vs, y, {e, factor}), moving(store(y, out, row), to)})
+            ops.push_back(next);
+    }
+    Op moving(Op access, Reg pointer) {
+        access.access->row.terms = {{0, rows}};
+        access.src[0] = pointer;
+        access.src[1] = kernel.constant(static_cast<int32_t>(access.access->row.constant) * bytes);
+        return access;
+    }
+    static Op step(Reg pointer) {
+        Op next = op(Opcode::addi_s, pointer, {pointer});
+        next.imm = rows * bytes;
+        return next;
+    }
+
+    Reg index, from, to, subtrahend, factor;
+    int in = 0, out = 0;
+    std::vector<Op> ops;
+};
+
+TEST_F(AlikeChains, AreFound) {
+    const Chains chains = find_chains(kernel, ScheduleGraph(kernel, ops, 0), true);
+    ASSERT_EQ(chains.alike.size(), static_cast<size_t>(rows));
+    EXPECT_EQ(chains.alike[1].size(), 5u);
+    EXPECT_EQ(chains.in_turn.size(), static_cast<size_t>(rows) + 1) << "and the pointers";
+    ops[2].opcode = Opcode::add_vv;
+    ops[2].src[1] = subtrahend;
+    EXPECT_TRUE(find_chains(kernel, ScheduleGraph(kernel, ops, 0), true).alike.empty()) << "one row does something else";
+}
+
+TEST_F(AlikeChains, FollowEachOtherAtOneDistance) {
+    const std::optional<AlikeRows> alike = alike_rows(kernel, ops, 0);
+    ASSERT_TRUE(alike);
+    EXPECT_TRUE(alike->in_front.empty()) << "each pointer is used by one operation of a row";
+    ScheduleGraph graph(kernel, alike->loop, 0);
+    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long);
+    ASSERT_TRUE(schedule);
+    EXPECT_GE(schedule->interval, resource_bound(kernel, ops));
+    EXPECT_LE(schedule->interval, resource_bound(kernel, ops) + rows) << "at most one cycle a row more than a lane unit needs";
+    const int distance = schedule->interval / rows;
+    const std::vector<std::vector<int>> chains = find_chains(kernel, ScheduleGraph(kernel, ops, 0), true).alike;
+    for (int row = 1; row < rows; row++)
+        for (size_t i = 0; i < chains[0].size(); i++)
+            EXPECT_EQ(graph.cycle[chains[static_cast<size_t>(row)][i]], (graph.cycle[chains[0][i]] + row * distance) % schedule->interval) << fmt::format("operation {} of row {}", i, row);
+}
+
+TEST_F(AlikeChains, HaveAPointerForLateUses) {
+    // Each row once more where it is multiplied.
+    std::vector<Op> again;
+    for (int row = 0; row < rows; row++) {
+        const auto first = ops.begin() + 5 * row;
+        const Reg x = vector("again"), product = vector("product");
+        again.insert(again.end(), first, first + 3);
+        again.push_back(moving(load(x, in, row), from));
+        again.push_back(op(Opcode::mul_vv, product, {first[2].dst, x}));
+        again.push_back(moving(store(product, out, row), to));
+    }
+    again.insert(again.end(), ops.end() - 2, ops.end());
+    const std::optional<AlikeRows> alike = alike_rows(kernel, again, 0);
+    ASSERT_TRUE(alike);
+    ASSERT_EQ(alike->in_front.size(), 1u);
+    const Reg late = alike->in_front[0].dst;
+    EXPECT_EQ(alike->in_front[0].src[0], from);
+    EXPECT_EQ(alike->loop[0].src[0], from);
+    EXPECT_EQ(alike->loop[3].src[0], late);
+    const auto steps = std::count_if(alike->loop.begin(), alike->loop.end(), [&](const Op &one) { return one.dst == late && one.imm == rows * bytes; });
+    EXPECT_EQ(steps, 1) << "it steps as the other one does";
+}
+
+}  // namespace
+}  // namespace atalla::codegen
