@@ -445,7 +445,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
         const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
-        const bool round = step % machine.pad.count == 0 || point["grouped"] != 0;
+        // As weights, the vectors of the results in straight-line code.
+        const bool round = point["grouped"] == 0 ? step % machine.pad.count == 0 : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
         std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, round});
         uses.push_back({slots * block, point["row_unroll"] % machine.pad.count == 0});
         return fit_pads(machine, uses);
