@@ -423,7 +423,8 @@ private:
     }
 
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
-        const auto [first, last] = room(graph, i, window, interval, start);
+        const std::pair<int, int> between = room(graph, i, window, interval, start);
+        const int first = between.first, last = between.second;
         const bool marker = is_marker(graph.ops[i]);
         const Claim &claim = claims_[i];
         const auto earliest = [&](int cycle) { return marker ? cycle : table.first_fit(claim, cycle, last); };
