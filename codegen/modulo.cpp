@@ -168,6 +168,8 @@ private:
         const int busy = claims[0].busy;
         const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
         const auto phase = first_of_.find(claims[0].unit);
+        const std::vector<int> beside = readers_beside(graph, i);
+        const auto alone = [&](int cycle) { return std::none_of(beside.begin(), beside.end(), [&](int other) { return (cycle - graph.cycle[other]) % distance == 0; }); };
         const auto fits = [&](int cycle) {
             if (busy > distance) return false;
             if (tight && phase != first_of_.end())
@@ -179,16 +181,32 @@ private:
         const int step = load ? -1 : 1;
         if (load) first = std::max(first, last - 2 * distance);
         else last = std::min(last, first + distance - 1);
-        for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
-            if (!fits(cycle)) continue;
-            first_of_.try_emplace(claims[0].unit, cycle);
-            for (int row = 0; row < rows; row++) {
-                table.take(claims[row], cycle + row * distance);
-                graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
+        for (const bool without_conflict : {true, false})
+            for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
+                if ((without_conflict && !alone(cycle)) || !fits(cycle)) continue;
+                first_of_.try_emplace(claims[0].unit, cycle);
+                for (int row = 0; row < rows; row++) {
+                    table.take(claims[row], cycle + row * distance);
+                    graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
+                }
+                return true;
             }
-            return true;
-        }
         return false;
+    }
+
+    // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's vector in
+    // the same bank.
+    std::vector<int> readers_beside(const ScheduleGraph &graph, int i) const {
+        std::vector<int> readers;
+        if (!machine_.regs.vector_conflict) return readers;
+        const std::vector<Reg> mine = reads_of(graph.ops[i]);
+        for (int other : chains_.alike[0]) {
+            if (graph.cycle[other] < 0) continue;
+            const std::vector<Reg> theirs = reads_of(graph.ops[other]);
+            if (std::any_of(mine.begin(), mine.end(), [&](Reg r) { return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector && std::find(theirs.begin(), theirs.end(), r) != theirs.end(); }))
+                readers.push_back(other);
+        }
+        return readers;
     }
 
     static int operations_of(const ScheduleGraph &graph, Unit unit) {
