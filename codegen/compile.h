@@ -21,7 +21,7 @@ struct PadLayout {
 
 struct CompileOptions {
     bool optimize = true;          // off: one operation a packet, every copy waited for: the reference
-    std::map<std::string, PadLayout> layouts;   // by Func name
+    std::map<std::string, PadLayout> layouts;   // by Func name without the suffix that makes it unique
     std::string dump_after;        // name of a pass, or "all"
     std::function<void(const std::string &pass, const std::string &text)> dump;
     uint32_t parameter_block = 0x3C;   // byte address of the tensors' addresses, one word each, in argument order

@@ -319,11 +319,11 @@ KernelDefinition RowKernel::finish(Func result) {
     KernelDefinition kernel;
     kernel.pipeline = Pipeline(out_);
     const codegen::PadLayout neighbours{pads, block_ / pads * vectors_};
-    if (apart) kernel.layouts[result.name()] = neighbours;
+    if (apart) kernel.lay_out(result, neighbours);
     for (const Input &input : inputs_) {
         kernel.arguments.push_back(input.param);
         kernel.inputs.push_back({input.param.name(), {length_}});
-        if (apart && !input.one_row) kernel.layouts[input.rows.name()] = neighbours;
+        if (apart && !input.one_row) kernel.lay_out(input.rows, neighbours);
         if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
     }
     kernel.outputs = {{out_.name(), {length_, rows_}}};
