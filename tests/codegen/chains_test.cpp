@@ -19,12 +19,7 @@ struct AlikeChains : Fixture, testing::Test {
     static constexpr int64_t iterations = 20;
 
     AlikeChains() {
-        index = kernel.scalar("i");
-        kernel.loops.push_back({"i", iterations, -1, index});
-        Atom i;
-        i.loop = 0;
-        i.is_loop = true;
-        kernel.atoms.push_back(i);
+        index = counted_loop(iterations);
         in = allocation("in", rows * iterations);
         out = allocation("out", rows * iterations);
         from = kernel.scalar("from");

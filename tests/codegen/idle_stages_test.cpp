@@ -17,12 +17,7 @@ struct IdleStages : Fixture, testing::Test {
     static constexpr int32_t bytes = 64;
 
     IdleStages() {
-        index = kernel.scalar("i");
-        kernel.loops.push_back({"i", iterations, -1, index});
-        Atom i;
-        i.loop = 0;
-        i.is_loop = true;
-        kernel.atoms.push_back(i);
+        index = counted_loop(iterations);
         in = allocation("in", iterations);
         out = allocation("out", iterations);
         kernel.allocations[static_cast<size_t>(in)].guard_behind = 1;

@@ -20,6 +20,16 @@ struct Fixture {
         return reg;
     }
     Reg mask(const std::string &name) { return kernel.new_register(RegisterClass::Mask, name); }
+    // The kernel's first loop, whose variable is its first atom: the register that counts.
+    Reg counted_loop(int64_t iterations) {
+        const Reg index = kernel.scalar("i");
+        kernel.loops.push_back({"i", iterations, -1, index});
+        Atom i;
+        i.loop = 0;
+        i.is_loop = true;
+        kernel.atoms.push_back(i);
+        return index;
+    }
     // A buffer of so many rows in pad 0, by its index.
     int allocation(const std::string &name, int64_t rows) {
         Allocation buffer;
