@@ -11,6 +11,7 @@
 #include "generators/depthwise.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
+#include "generators/reference_peaks.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -231,16 +232,17 @@ private:
         for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
             for (int64_t v = 0; v < s.kernel_x; v++)
                 for (int64_t tile = 0; tile < s.channel_tiles(); tile++) {
-                    double dot = 0;
+                    double dot = 0, within = 0;
                     for (int64_t l = 0; l < lanes; l++) {
                         const int64_t channel = folded ? l / s.lane_rows() : tile * lanes + l, tap = folded ? tile * s.lane_rows() + l % s.lane_rows() : u;
                         const int64_t row = y * s.stride_y + tap * s.dilation_y - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
                         if (channel >= s.in || tap >= s.kernel_y || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
                         const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * s.lane_rows() + l % s.lane_rows() : (tap * s.kernel_x + v) * s.in + channel;
                         dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[s.packed ? packed : (channel * s.kernel_y + tap) * s.kernel_x + v]);
+                        within = std::max(within, std::abs(dot));
                     }
                     sum += dot;
-                    peak = std::max({peak, std::abs(dot), std::abs(sum)});
+                    peak = std::max({peak, std::abs(dot), std::abs(sum), within * float32_share});
                 }
         result.values.push_back(sum + bias);
         result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
@@ -287,16 +289,17 @@ private:
         double sum = 0, peak = 0;
         for (int64_t tile = 0; tile < band.tiles; tile++)
             for (int64_t v = 0; v < s.kernel_x; v++) {
-                double dot = 0;
+                double dot = 0, within = 0;
                 for (int64_t l = 0; l < band.lanes(); l++) {
                     const int64_t channel = tile * band.channels + l / band.window, row = y / band.rows * band.rows * s.stride_y + l % band.window - s.padding_y;
                     const int64_t at = column * s.stride_x + v * s.dilation_x - s.padding_x;
                     if (channel >= s.in || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
                     const int64_t weight = ((tile * s.kernel_x + v) * s.out * band.rows + y % band.rows) * band.lanes() + l;
                     dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[weight]);
+                    within = std::max(within, std::abs(dot));
                 }
                 sum += dot;
-                peak = std::max({peak, std::abs(dot), std::abs(sum)});
+                peak = std::max({peak, std::abs(dot), std::abs(sum), within * float32_share});
             }
         result.values.push_back(sum + bias);
         result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));

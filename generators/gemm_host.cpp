@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "generators/gemm_epilogue.h"
+#include "generators/reference_peaks.h"
+#include "isa/vectors.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -80,17 +82,23 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
     for (int64_t first = 0; first < shape.n; first += depth) {
         const int64_t columns = std::min(depth, shape.n - first);
         const std::vector<double> b = transposed_block<double>(shape, inputs[1], first, columns);
+        std::vector<double> b_squares(static_cast<size_t>(ceil_div(shape.k, depth) * columns), 0);   // by block of k
+        for (int64_t q = 0; q < shape.k; q++)
+            for (int64_t j = 0; j < columns; j++) b_squares[static_cast<size_t>(q / depth * columns + j)] += b[static_cast<size_t>(q * columns + j)] * b[static_cast<size_t>(q * columns + j)];
         for (int64_t i = 0; i < shape.m; i++) {
             double sum[depth] = {}, peak[depth] = {};
             for (int64_t k = 0; k < shape.k; k += depth) {
-                double dot[depth] = {};
+                double dot[depth] = {}, a_squares = 0;
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
                     const double a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
+                    a_squares += a * a;
                     for (int64_t j = 0; j < columns; j++) dot[j] += a * b[static_cast<size_t>(q * columns + j)];
                 }
                 for (int64_t j = 0; j < columns; j++) {
                     sum[j] += dot[j];
-                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j])});
+                    // No partial sum is larger than the product of the norms.
+                    const double within = std::sqrt(a_squares * b_squares[static_cast<size_t>(k / depth * columns + j)]);
+                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j]), within * float32_share});
                 }
             }
             for (int64_t j = 0; j < columns; j++) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
+#include "generators/gemm_host.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/instruction.h"
@@ -84,6 +85,16 @@ TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
             for (const Point &point : sample_distinct(space, 6, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
         }
     }
+}
+
+// 4096 + 2^-13 - 4096: float32 loses the term in the middle, which is all of the result.
+TEST(GemmReference, PeaksCountWhatCancelsWithinABlock) {
+    GemmShape shape;
+    shape.m = shape.n = 1;
+    shape.k = 3;
+    const Reference reference = gemm_reference(shape, {{0x4580, 0x3900, 0xC580}, {0x3F80, 0x3F80, 0x3F80}});
+    EXPECT_EQ(reference.values.at(0), 0x1p-13);
+    EXPECT_LE(largest_error_ulps({0}, reference), 1);
 }
 
 // The last rows of a loop that turns run one turn of the nest later: not where other weights are loaded before.
