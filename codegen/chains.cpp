@@ -11,11 +11,6 @@ namespace atalla::codegen {
 
 namespace {
 
-bool reads(const Op &op, Reg r) {
-    const std::vector<Reg> all = reads_of(op);
-    return std::find(all.begin(), all.end(), r) != all.end();
-}
-
 // Does an edge only say that a mask register is free for another mask?
 bool takes_over_mask(const Kernel &kernel, const ScheduleGraph &graph, const Edge &edge) {
     const Op &from = graph.ops[edge.from], &to = graph.ops[edge.to];

@@ -21,8 +21,8 @@ struct Chains {
 Chains find_chains(const Kernel &kernel, const ScheduleGraph &graph, bool apart);
 
 // A loop whose rows are alike, made ready for rows at one distance from each other: what the rows make at one position is to lie in
-// one bank (vectors: assign_row_banks), and a pointer that a row uses early and late is two, since one that steps once an iteration serves accesses that are less than an
-// iteration apart.
+// one bank (vectors: assign_row_banks), and a pointer that a row uses early and late is two, since one that steps once an iteration
+// serves accesses that are less than an iteration apart.
 struct AlikeRows {
     std::vector<Op> loop, in_front;   // operations of the loop, and more for the end of the block in front of it
 };

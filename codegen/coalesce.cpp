@@ -67,8 +67,7 @@ private:
     bool begins_in(Reg r, const Body *body) {
         const size_t first = mentions_[r.id].front();
         const Op &made = op(first);
-        const std::vector<Reg> reads = reads_of(made);
-        return sites_[first].body == body && made.dst == r && !made.keeps_dst && std::find(reads.begin(), reads.end(), r) == reads.end();
+        return sites_[first].body == body && made.dst == r && !made.keeps_dst && !reads(made, r);
     }
 
     // The copy's source is not named after it: the source stands for the copy.

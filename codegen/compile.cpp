@@ -8,7 +8,7 @@
 #include "codegen/masks.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
-#include "codegen/separate_vectors.h"
+#include "codegen/separate_registers.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -105,8 +105,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });
     Blocks blocks = make_blocks(kernel, !options.optimize);
-    separate_masks(kernel, blocks);
-    separate_vectors(kernel, blocks);
+    separate_registers(kernel, blocks);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);
     pack_and_allocate(kernel, blocks, options.optimize, [&] { dump("pack", [&] { return to_string(kernel, blocks); }); });

@@ -216,9 +216,7 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
 }
 
 bool Delays::touches(const Op &op) const {
-    if (!delay_.defined()) return false;
-    const std::vector<Reg> reads = reads_of(op);
-    return op.dst == delay_ || std::find(reads.begin(), reads.end(), delay_) != reads.end();
+    return delay_.defined() && (op.dst == delay_ || reads(op, delay_));
 }
 
 }  // namespace atalla::codegen

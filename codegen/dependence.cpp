@@ -229,6 +229,12 @@ std::vector<Reg> reads_of(const Op &op) {
     return reads;
 }
 
+bool reads(const Op &op, Reg r) {
+    if (!r.defined()) return false;
+    if (std::find(op.src.begin(), op.src.end(), r) != op.src.end() || op.mask == r || (op.keeps_dst && op.dst == r)) return true;
+    return op.side && std::any_of(op.side->begin(), op.side->end(), [r](const Op &inner) { return reads(inner, r); });
+}
+
 int result_latency(const Machine &machine, Opcode op) {
     if (!machine.timed()) return 1;
     const auto after = [&](int64_t latency) { return static_cast<int>(latency + 1 + machine.wb.offer_to_use); };

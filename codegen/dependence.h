@@ -24,5 +24,7 @@ std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, 
 
 // Every register an operation reads (the old destination of a masked operation included).
 std::vector<Reg> reads_of(const Op &op);
+// Is a register one of them?
+bool reads(const Op &op, Reg r);
 
 }  // namespace atalla::codegen

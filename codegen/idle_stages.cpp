@@ -9,11 +9,6 @@ namespace atalla::codegen {
 
 namespace {
 
-bool reads(const Op &op, Reg r) {
-    const std::vector<Reg> all = reads_of(op);
-    return std::find(all.begin(), all.end(), r) != all.end();
-}
-
 // What an operation adds to its register in every iteration, in a way that set_back() can undo.
 bool steps(const Kernel &kernel, const Op &op) {
     if (op.src[0] != op.dst) return false;

@@ -21,8 +21,7 @@ Row row_of(const ScheduleGraph &graph, int i) {
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
         const Op &from = graph.ops[edge.from];
-        const std::vector<Reg> reads = reads_of(from);
-        const bool of_target = from.dst == target || std::find(reads.begin(), reads.end(), target) != reads.end();
+        const bool of_target = from.dst == target || reads(from, target);
         int &ready = of_target ? row.target : row.inputs;
         ready = std::max(ready, graph.cycle[edge.from] + edge.latency);
     }

@@ -15,46 +15,7 @@ bool has_masks(const Kernel &kernel) {
     return std::any_of(beyond_all_lanes, kernel.registers.end(), [](const RegInfo &info) { return info.cls == RegisterClass::Mask; });
 }
 
-// The masks that every block makes before it reads them.
-std::set<int32_t> masks_of_blocks(const Kernel &kernel, const Blocks &blocks) {
-    std::set<int32_t> all, crossing;
-    for (const Block &block : blocks) {
-        std::set<int32_t> made;
-        for (const Op &op : block.ops) {
-            for (Reg r : reads_of(op))
-                if (kernel.is_mask(r) && !made.count(r.id)) crossing.insert(r.id);
-            if (kernel.is_mask(op.dst)) {
-                all.insert(op.dst.id);
-                made.insert(op.dst.id);
-            }
-            if (!op.side) continue;
-            for (const Op &inner : *op.side) {
-                for (Reg r : reads_of(inner))
-                    if (kernel.is_mask(r)) crossing.insert(r.id);
-                if (kernel.is_mask(inner.dst)) crossing.insert(inner.dst.id);
-            }
-        }
-    }
-    std::set<int32_t> own;
-    std::set_difference(all.begin(), all.end(), crossing.begin(), crossing.end(), std::inserter(own, own.end()));
-    return own;
-}
-
 }  // namespace
-
-void separate_masks(Kernel &kernel, Blocks &blocks) {
-    if (!has_masks(kernel)) return;
-    const std::set<int32_t> own = masks_of_blocks(kernel, blocks);
-    std::set<int32_t> named;   // of them, those whose register has a first use
-    for (Block &block : blocks) {
-        Renaming names;
-        for (Op &op : block.ops) {
-            const Reg mask = op.dst;
-            rename(op, names);
-            if (own.count(mask.id) && !op.keeps_dst && !named.insert(mask.id).second) op.dst = names[mask.id] = kernel.register_like(mask);
-        }
-    }
-}
 
 bool make_masks_again(Kernel &kernel, Blocks &blocks) {
     const size_t most_kept = static_cast<size_t>(kernel.machine->regs.mask) / 2;

@@ -1,5 +1,4 @@
-// Mask registers, of which there are few: which of them blocks share, which need not be shared, and how many are alive while a
-// block is scheduled.
+// Mask registers, of which there are few: which of them blocks share, and how many are alive while a block is scheduled.
 #pragma once
 
 #include <map>
@@ -10,11 +9,6 @@
 #include "codegen/schedule_graph.h"
 
 namespace atalla::codegen {
-
-// Code that is there several times, such as unrolled iterations or the last turn of a loop behind it, makes and reads the same masks.
-// One that every block makes before it reads it gets a register of its own each time that it is made: it is busy where it is used, and
-// not from the first to the last of these places.
-void separate_masks(Kernel &kernel, Blocks &blocks);
 
 // Makes masks of constant lanes again where, since their last use, a block has used more others than there are registers. False if
 // there are none.

@@ -120,7 +120,7 @@ private:
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
         const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
         std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, options_.overlap, runs_later);
-        space_evenly(b, graph, schedule);
+        space_evenly(b, masks, graph, schedule);
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
@@ -148,14 +148,14 @@ private:
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter.
-    void space_evenly(size_t b, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
+    void space_evenly(size_t b, const std::set<Reg> &masks, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
         const std::vector<RegInfo> registers = kernel_.registers;
         std::optional<AlikeRows> rows = alike_rows(kernel_, blocks_[b].ops, loop_of(b));
         if (!rows) return;
         ScheduleGraph even(kernel_, rows->loop, loop_of(b));
-        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, shared_masks(kernel_, blocks_, b), options_.overlap);
+        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, options_.overlap);
         const auto cycles = [&](const ModuloSchedule &one) { return one.interval * (loop.extent + one.stages - 1); };
         if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) {
             std::copy(registers.begin(), registers.end(), kernel_.registers.begin());

@@ -106,8 +106,7 @@ private:
             for (Reg r : reads_of(op))
                 if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);
             if (op.dst.defined() && (depth > 0 || ready.count(op.dst))) ready[op.dst] = depth + result_latency(*kernel_.machine, op.opcode);
-            const std::vector<Reg> reads = reads_of(op);
-            if (std::find(reads.begin(), reads.end(), load.dst) != reads.end()) readers.push_back({i, depth});
+            if (reads(op, load.dst)) readers.push_back({i, depth});
         }
         std::stable_sort(readers.begin(), readers.end(), [](const Reader &a, const Reader &b) { return a.depth < b.depth; });
         return readers;

@@ -7,7 +7,7 @@
 #include "codegen/dependence.h"
 #include "codegen/list_schedule.h"
 #include "codegen/masks.h"
-#include "codegen/separate_vectors.h"
+#include "codegen/separate_registers.h"
 #include "tests/codegen/operations.h"
 
 namespace atalla::codegen {
@@ -22,13 +22,18 @@ Block block_of(std::vector<Op> ops) {
 struct Masks : Fixture, testing::Test {
     // A mask that is made and read.
     std::vector<Op> use(Reg mask) { return {op(Opcode::mgt_mvs, mask, {x, zero_scalar}), masked(Opcode::add_vv, y, {x, x}, mask)}; }
+    std::vector<Reg> many_masks(size_t count) {
+        std::vector<Reg> masks;
+        for (size_t i = 0; i < count; i++) masks.push_back(mask("m"));
+        return masks;
+    }
     Reg x = vector("x"), y = vector("y");
 };
 
 TEST_F(Masks, OfBlocksThatMakeThemBeforeTheyReadThemAreSeparate) {
     const Reg m = mask("m");
     Blocks blocks = {block_of(use(m)), block_of(use(m)), block_of(use(m))};
-    separate_masks(kernel, blocks);
+    separate_registers(kernel, blocks);
     const Reg first = blocks[0].ops[0].dst, second = blocks[1].ops[0].dst, third = blocks[2].ops[0].dst;
     EXPECT_EQ(first, m);
     EXPECT_NE(second, first);
@@ -44,7 +49,7 @@ TEST_F(Masks, ThatABlockMakesAgainAreSeparate) {
     const std::vector<Op> again = use(m);
     twice.insert(twice.end(), again.begin(), again.end());
     Blocks blocks = {block_of(twice)};
-    separate_masks(kernel, blocks);
+    separate_registers(kernel, blocks);
     const std::vector<Op> &ops = blocks[0].ops;
     EXPECT_EQ(ops[0].dst, m);
     EXPECT_EQ(ops[1].mask, m);
@@ -55,11 +60,8 @@ TEST_F(Masks, ThatABlockMakesAgainAreSeparate) {
 TEST_F(Masks, OfConstantLanesAreMadeAgainWhereManyOthersAreUsedInBetween) {
     constexpr size_t many = 12;
     std::vector<Op> ops;
-    std::vector<Reg> masks;
-    for (size_t i = 0; i < many; i++) {
-        masks.push_back(mask("m"));
-        ops.push_back(op(Opcode::mv_stm, masks[i], {kernel.constant(static_cast<int32_t>(1u << i))}));
-    }
+    const std::vector<Reg> masks = many_masks(many);
+    for (size_t i = 0; i < many; i++) ops.push_back(op(Opcode::mv_stm, masks[i], {kernel.constant(static_cast<int32_t>(1u << i))}));
     const auto read_all = [&] {
         for (Reg m : masks) ops.push_back(masked(Opcode::add_vv, y, {x, x}, m));
     };
@@ -84,7 +86,7 @@ TEST_F(Masks, AndVectorsOfBlocksThatMakeThemAnewAreSeparate) {
     const Reg made = vector("made", 2), carried = vector("carried");
     const std::vector<Op> turn = {op(Opcode::add_vv, made, {carried, x}), op(Opcode::mul_vv, carried, {made, x})};
     Blocks blocks = {block_of(turn), block_of(turn)};
-    separate_vectors(kernel, blocks);
+    separate_registers(kernel, blocks);
     const Reg first = blocks[0].ops[0].dst, second = blocks[1].ops[0].dst;
     EXPECT_EQ(first, made);
     EXPECT_NE(second, made);
@@ -99,7 +101,7 @@ TEST_F(Masks, AndVectorsOfBlocksThatMakeThemAnewAreSeparate) {
 TEST_F(Masks, OfABlockThatReadsWhatAnotherMadeStayOne) {
     const Reg m = mask("m");
     Blocks blocks = {block_of({op(Opcode::mgt_mvs, m, {x, zero_scalar})}), block_of({masked(Opcode::add_vv, y, {x, x}, m)}), block_of(use(m))};
-    separate_masks(kernel, blocks);
+    separate_registers(kernel, blocks);
     EXPECT_EQ(blocks[1].ops[0].mask, m);
     EXPECT_EQ(blocks[2].ops[0].dst, m);
 }
@@ -112,7 +114,7 @@ TEST_F(Masks, OfCodeOutOfLineStayOne) {
     std::vector<Op> with_branch = use(m);
     with_branch.push_back(branch);
     Blocks blocks = {block_of(use(m)), block_of(with_branch)};
-    separate_masks(kernel, blocks);
+    separate_registers(kernel, blocks);
     EXPECT_EQ(blocks[1].ops[0].dst, m);
 }
 
@@ -135,11 +137,8 @@ TEST_F(Masks, AreNeverMoreAliveThanThereAreRegisters) {
     // Compares first, so that the longest way to the end would have all masks at a time.
     constexpr size_t many = 60;
     std::vector<Op> ops;
-    std::vector<Reg> masks;
-    for (size_t i = 0; i < many; i++) {
-        masks.push_back(mask("m"));
-        ops.push_back(op(Opcode::mgt_mvs, masks[i], {x, zero_scalar}));
-    }
+    const std::vector<Reg> masks = many_masks(many);
+    for (Reg m : masks) ops.push_back(op(Opcode::mgt_mvs, m, {x, zero_scalar}));
     for (size_t i = 0; i < many; i++) ops.push_back(masked(Opcode::add_vv, vector("y"), {x, x}, masks[i]));
     const auto [graph, table] = StraightCode(kernel, ops, {}, false).schedule(1);
     const int last = *std::max_element(graph.cycle.begin(), graph.cycle.end());

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "codegen/modulo_scheduler.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// Places tried for the first of rows that follow each other evenly.
+constexpr int most_starts = 4;
+
+int operations_of(const ScheduleGraph &graph, Unit unit) {
+    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }));
+}
+
+}  // namespace
+
+std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
+    index_ = loop.index;
+    claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
+    const std::vector<int> stages = stages_allowed(graph, loop);
+    order_operations(graph, true);
+    if (stages.empty() || chains_.alike.empty()) return std::nullopt;
+    const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
+    int best_interval = 0;
+    ScheduleGraph best = graph;
+    for (int most_here = 2; most_here <= allowed; most_here++) {
+        std::vector<int> here = stages;
+        for (int &stage : here) stage = std::min(stage, most_here);
+        ScheduleGraph even = graph;
+        const int most = best_interval == 0 ? least + least / 2 : static_cast<int>(best_interval * (loop.extent + most_here - 2) / (loop.extent + most_here - 1)) - 1;
+        const int interval = evenly_spaced_interval(even, here, least, most);
+        if (interval == 0) continue;
+        best_interval = interval;
+        best = std::move(even);
+    }
+    if (best_interval == 0) return std::nullopt;
+    graph = std::move(best);
+    assign_row_banks(kernel, graph, chains_, best_interval / static_cast<int>(chains_.alike.size()));
+    return overlapping_schedule(graph, best_interval);
+}
+
+int ModuloScheduler::evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most) {
+    const int rows = static_cast<int>(chains_.alike.size());
+    for (int distance = (least + rows - 1) / rows; distance * rows <= most; distance += 1 + (distance * rows - least) / (4 * rows))
+        for (int start = 0; start < std::min(distance, most_starts); start++)
+            if (fits_evenly(graph, window, distance, start)) return distance * rows;
+    return 0;
+}
+
+bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
+    const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows;
+    std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
+    ResourceTable table = empty_table(graph, interval, 0);
+    first_of_.clear();
+    std::map<int, size_t> position;
+    for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
+    // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them.
+    const auto part_of = [&](int i) { return graph.ops[i].opcode == Opcode::vreg_ld ? 1 : graph.ops[i].opcode == Opcode::vreg_st ? 2 : 0; };
+    for (int part = 0; part < 3; part++)
+        for (int i : chains_.in_turn[0])
+            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return false;
+    if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0)) return false;
+    const bool kept = std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
+        return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
+    });
+    return kept && registers_suffice(graph, interval);
+}
+
+bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {
+    constexpr int loads_early = 16;   // cycles that loads may be earlier than they must
+    const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
+    const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
+    std::vector<Claim> claims;
+    for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
+    const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
+    auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : start + early);
+    last = std::min(last, window * interval - 1 - (rows - 1) * distance);
+    // A unit with little to spare has its operations side by side.
+    const int busy = claims[0].busy;
+    const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
+    const auto phase = first_of_.find(claims[0].unit);
+    const std::vector<int> beside = readers_beside(graph, i);
+    const auto alone = [&](int cycle) { return std::none_of(beside.begin(), beside.end(), [&](int other) { return (cycle - graph.cycle[other]) % distance == 0; }); };
+    const auto fits = [&](int cycle) {
+        if (busy > distance) return false;
+        if (tight && phase != first_of_.end())
+            if (const int behind = (cycle - phase->second % distance + distance) % distance; behind % busy != 0 || behind + busy > distance) return false;
+        for (int row = 0; row < rows; row++)
+            if (!table.fits(claims[row], cycle + row * distance)) return false;
+        return true;
+    };
+    const int step = load ? -1 : 1;
+    if (load) first = std::max(first, last - 2 * distance);
+    else last = std::min(last, first + distance - 1);
+    for (const bool without_conflict : {true, false})
+        for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
+            if ((without_conflict && !alone(cycle)) || !fits(cycle)) continue;
+            first_of_.try_emplace(claims[0].unit, cycle);
+            for (int row = 0; row < rows; row++) {
+                table.take(claims[row], cycle + row * distance);
+                graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
+            }
+            return true;
+        }
+    return false;
+}
+
+std::vector<int> ModuloScheduler::readers_beside(const ScheduleGraph &graph, int i) const {
+    std::vector<int> readers;
+    if (!machine_.regs.vector_conflict) return readers;
+    const std::vector<Reg> mine = reads_of(graph.ops[i]);
+    for (int other : chains_.alike[0]) {
+        if (graph.cycle[other] < 0) continue;
+        if (std::any_of(mine.begin(), mine.end(), [&](Reg r) { return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector && reads(graph.ops[other], r); }))
+            readers.push_back(other);
+    }
+    return readers;
+}
+
+std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap) {
+    return ModuloScheduler(kernel, shared_masks, overlap).run_evenly(kernel, graph, loop);
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,94 @@
+// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "codegen/chains.h"
+#include "codegen/modulo.h"
+#include "codegen/resources.h"
+
+namespace atalla::codegen {
+
+class ModuloScheduler {
+public:
+    ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, OverlapIterations overlap);
+    std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later);
+    std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop);
+
+private:
+    // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
+    int least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping);
+    ModuloSchedule deferring_schedule(ScheduleGraph &graph, int interval);
+    // A loop that defers sums leaves the adder without work while the array makes the first rows of the next turn of the nest. With
+    // the boundary between its iterations turned to where the sums of one begin, its last rows and all their sums run then.
+    bool can_turn(const ScheduleGraph &graph, const LoopInfo &loop) const;
+    // By how many cycles the boundary moves: to just before the first sum, a little earlier where that leaves the branch room.
+    int turn_of(const ScheduleGraph &graph, int interval) const;
+    // `graph` gets the cycles of the turned loop, `found` has those of the other one.
+    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found, const std::vector<int> &window, int interval);
+    // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
+    // all of them, rows must move in plain steps, and values of several iterations must not fill the registers.
+    std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const;
+    // Rows that an access moves by in an iteration of the loop.
+    int64_t rows_per_iteration(const PadAccess &access) const;
+    ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval);
+    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed);
+    ResourceTable empty_table(const ScheduleGraph &graph, int interval, int packed);
+    bool registers_suffice(const ScheduleGraph &graph, int interval) const;
+    // How many values of a class are under way at a time?
+    int64_t most_live(const ScheduleGraph &graph, int interval, RegisterClass cls) const;
+    // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration, or
+    // over as much of its end as a branch to the code behind the loop reaches: one to code before it would be predicted taken.
+    std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const;
+    // The first and the last cycle that an operation may have beside those that have theirs.
+    std::pair<int, int> room(const ScheduleGraph &graph, int i, int window, int interval, int start) const;
+    // Gives every operation of a chain a cycle, none before `start`, or leaves all of them without.
+    bool place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
+    bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
+    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
+    // after the other, each at its own pace.
+    void order_operations(const ScheduleGraph &graph, bool overlapping);
+    // The lane unit that the loop keeps busy in every cycle, if one does.
+    Unit full_unit(const ScheduleGraph &graph, int interval) const;
+    // Where a lane unit sets the pace, the packets between two of its operations can be one: the hardware waits for the unit
+    // anyway, and the instruction cache holds a longer loop.
+    void merge_packets(ScheduleGraph &graph, int interval);
+    // Can these operations issue together? None may touch a register that another one writes.
+    bool one_packet(const ScheduleGraph &graph, const std::vector<int> &ops) const;
+    // Cycles without an operation are dropped, so what must keep its distance is planned a little further apart; and a load may
+    // find its pad busy with a row of a transfer.
+    int spaced(const ScheduleGraph &graph, const Edge &edge) const;
+    // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
+    // fewer registers.
+    void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
+
+    // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
+    int evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most);
+    bool fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
+    // The operations at one position of all rows.
+    bool place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start);
+    // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's vector in
+    // the same bank.
+    std::vector<int> readers_beside(const ScheduleGraph &graph, int i) const;
+
+    const Kernel &kernel_;
+    const Machine &machine_;
+    const std::set<Reg> &shared_masks_;
+    const bool masks_may_overlap_;
+    const int64_t most_values_;              // that the iterations of a loop that overlap may make
+    Reg index_;                              // of the loop
+    std::vector<Claim> claims_;              // of its operations
+    Chains chains_;
+    std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
+    std::vector<int> wanted_;                // the earliest cycle that suits an operation
+    int turn_ = 0;                           // cycles by which the loop's boundary will move
+    int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
+    bool overlapping_ = false;               // may an operation be in another stage than the first?
+    int longest_ = 0;                        // greatest height
+};
+
+}  // namespace atalla::codegen
