@@ -66,6 +66,8 @@ public:
 
     // The unoptimized program as a point: the workload's naive one, marked. evaluate() takes it too, but no space has it.
     Point unoptimized_point() const;
+    // The data on which verify() compares bit for bit.
+    DataSet special_set() const { return expected().set; }
     // What it took; nothing for workloads so large that the host stands in for it.
     std::optional<Evaluation> unoptimized() const;
 
