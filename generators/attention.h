@@ -35,16 +35,19 @@ struct AttentionShape {
     size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
     // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Every block sees two at least, since loops over
     // tiles overlap their iterations.
-    bool skips_hidden(int64_t rows) const { return causal && rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0 && keys >= queries; }
+    bool skips_hidden(int64_t rows) const {
+        return causal && rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0 && keys >= queries;
+    }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;
 };
 
 // The algorithm, every step rounded to bf16: scores as in gemm(); the largest m of a row; p = exp((score - m) * scale), 0 where a
-// key is hidden; with a mask or a scale that is not positive p = exp(score * scale + mask - m), m being the largest of these; sums of p V and of p over blocks of 32 keys in float32, over the blocks in bf16;
-// their quotient as a product with a reciprocal. A row whose keys are all hidden gives 0. V is transposed by the array as
-// gemm() does with B stored [k][n]: an infinity or NaN in V spreads over its block of 32 keys and 32 columns.
+// key is hidden; with a mask or a scale that is not positive p = exp(score * scale + mask - m), m being the largest of these; sums of
+// p V and of p over blocks of 32 keys in float32, over the blocks in bf16; their quotient as a product with a reciprocal. A row whose
+// keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
+// its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

@@ -105,8 +105,8 @@ private:
         if (shape_.packed) {
             // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
             if (!folded_ && in_ % lanes == 0) {
-                if (along_taps()) filter(k, t, o, g) = f(t * lanes + k, g * out_ + packed_channel(o));
-                else filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + packed_channel(o))) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+                if (along_taps()) filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
+                else filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)))) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
                 return;
             }
             const bool follow = folded_ || channel_tiles_ == 1;
@@ -182,7 +182,6 @@ private:
         if (by_channel(shape_.rows() * shape_.columns())) return {place, tile, channel, yb, block, g, b};
         return {place, channel, tile, yb, block, g, b};
     }
-    Expr packed_channel(const Expr &channel) const { return shape_.packs_by_pads() ? channel / 32 * 32 + channel % 4 * 8 + channel % 32 / 4 : channel; }
     // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
     bool along_taps() const { return machine_.timed() && shape_.packed && !folded_ && in_ % lanes == 0 && out_ % lanes == 0 && weight_unroll_ == lanes; }
 

@@ -40,8 +40,13 @@ struct ConvolutionShape {
     int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
     // Where F has output channel `o` when packed: of whole blocks of 32 those that go to one pad, every fourth, follow each other.
-    int64_t packed_channel(int64_t o) const { return packs_by_pads() ? o / 32 * 32 + o % 4 * 8 + o % 32 / 4 : o; }
-    bool packs_by_pads() const { return !rows_on_lanes() && in % 32 == 0 && out % 32 == 0; }
+    // Of a number as of a Halide expression.
+    template <typename Channel>
+    Channel packed_channel(const Channel &o) const {
+        constexpr int pads = 4, block = lanes;
+        return packs_by_pads() ? o / block * block + o % pads * (block / pads) + o % block / pads : o;
+    }
+    bool packs_by_pads() const { return !rows_on_lanes() && in % lanes == 0 && out % lanes == 0; }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;

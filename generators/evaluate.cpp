@@ -128,8 +128,7 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
     tensors.inputs = workload_->inputs();
     tensors.outputs = workload_->outputs();
     place_tensors(tensors, machine_);
-    const auto *places = dynamic_cast<const PlacesRows *>(workload_.get());
-    lowered_ = std::make_shared<LoweredCache>(places != nullptr ? places->placing_parameters() : std::vector<std::string>());
+    lowered_ = std::make_shared<LoweredCache>(workload_->placing_parameters());
     step_limit_ = always_allowed + hopeless * static_cast<uint64_t>(workload_->bound(machine_).cycles);
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t largest_tensor = (int64_t{1} << 31) - 1;
 constexpr int64_t vector_elements = 32;
 
-class GemmWorkload : public Workload, public PlacesRows {
+class GemmWorkload : public Workload {
 public:
     GemmWorkload(const GemmShape &shape, GemmNames names) : shape_(shape), names_(std::move(names)) {
         for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})

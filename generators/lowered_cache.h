@@ -13,17 +13,10 @@
 
 namespace atalla {
 
-// What a workload can say of its schedules besides.
-class PlacesRows {
-public:
-    virtual ~PlacesRows() = default;
-    // Parameters that decide nothing but KernelDefinition::layouts: kernels that differ in no other have the same loops.
-    virtual std::vector<std::string> placing_parameters() const = 0;
-};
-
 // The latest of one workload on one machine. Thread-safe.
 class LoweredCache {
 public:
+    // `placing_parameters`: those of the workload.
     explicit LoweredCache(std::vector<std::string> placing_parameters) : placing_(std::move(placing_parameters)) {}
     // The lowered pipeline of `kernel`, which is what `point` builds. Takes no time for one that is kept.
     codegen::LoweredPipeline lower(const Point &point, const KernelDefinition &kernel);

@@ -60,6 +60,8 @@ public:
     // The schedule of the reference program, whatever is slowest and simplest. It need not be in the space.
     virtual Point naive_point(const Machine &machine) const = 0;
     virtual KernelDefinition build(const Machine &machine, const Point &point) const = 0;
+    // Parameters that decide nothing but KernelDefinition::layouts: kernels that differ in no other have the same loops.
+    virtual std::vector<std::string> placing_parameters() const { return {}; }
     // "blocks of 64 rows, sums in registers, ...".
     virtual std::string words(const Machine &machine, const Point &point) const = 0;
 

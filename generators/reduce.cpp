@@ -126,8 +126,10 @@ private:
             const RVar chunks = schedule_total(sum, all, result, vectors);
             schedule_input(xs, loop_of(sum), chunks);
         }
-        if (!grouped_) ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
-        if (!grouped_) in_registers({ones_});
+        if (!grouped_) {
+            ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
+            in_registers({ones_});
+        }
         return finish({shape_.kept, shape_.outer});
     }
 
