@@ -9,6 +9,7 @@
 #include "isa/error.h"
 #include "isa/in_file.h"
 #include "isa/in_grammar.h"
+#include "isa/instruction_formats.h"
 
 namespace atalla::a48 {
 
@@ -105,18 +106,10 @@ constexpr InstructionInfo table[] = {
     {Opcode::shw_s, "shw.s", Format::M},
 };
 
-constexpr size_t slot_count = 4;
 constexpr size_t slot_digits = 12;
 constexpr int slot_bits = 48;
 
-constexpr std::array<const InstructionInfo *, 256> make_index() {
-    std::array<const InstructionInfo *, 256> index{};
-    for (const InstructionInfo &row : table) {
-        index[static_cast<uint8_t>(row.op)] = &row;
-    }
-    return index;
-}
-constexpr auto by_opcode = make_index();
+constexpr auto by_opcode = index_by_opcode(table);
 
 // Bits [high:low] of a slot.
 uint64_t bits(uint64_t slot, int high, int low) {
@@ -199,21 +192,6 @@ void decode_fields(uint64_t slot, Format format, Instruction &instruction) {
     }
 }
 
-std::array<Instruction, 4> decode_packet(const InLine &line) {
-    std::array<uint64_t, slot_count> words{};
-    line.split(words, slot_digits);
-    std::array<Instruction, slot_count> packet;
-    for (size_t slot = 0; slot < slot_count; slot++) {
-        try {
-            packet[slot] = decode(words[slot]);
-        } catch (const Error &error) {
-            fail_at(line.name, line.number, line.word_column(slot, slot_count, slot_digits),
-                    fmt::format("slot {}: {}", slot, error.what()));
-        }
-    }
-    return packet;
-}
-
 }  // namespace
 
 const InstructionInfo *find_instruction(Opcode op) {
@@ -245,7 +223,7 @@ Program read_in(std::istream &input, const std::string &name) {
     Program program;
     InHandlers handlers;
     handlers.packet = [&](const InLine &line) {
-        packets.insert_or_assign(line.address, PlacedPacket{line.address, decode_packet(line), line.number});
+        packets.insert_or_assign(line.address, PlacedPacket{line.address, decode_packet(line, slot_digits, decode), line.number});
         line.check_limit(packets.size(), in_packet_limit, "packets");
     };
     handlers.data = [&](const InLine &line) {

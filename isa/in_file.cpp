@@ -11,28 +11,13 @@
 #include "isa/disassembler.h"
 #include "isa/error.h"
 #include "isa/in_grammar.h"
+#include "isa/instruction_formats.h"
 
 namespace atalla {
 
 namespace {
 
-constexpr size_t slot_count = std::tuple_size_v<Packet>;
 constexpr size_t slot_digits = 10;
-
-Packet decode_packet(const InLine &line) {
-    std::array<uint64_t, slot_count> words{};
-    line.split(words, slot_digits);
-    Packet packet;
-    for (size_t slot = 0; slot < slot_count; slot++) {
-        try {
-            packet[slot] = decode(words[slot]);
-        } catch (const Error &error) {
-            fail_at(line.name, line.number, line.word_column(slot, slot_count, slot_digits),
-                    fmt::format("slot {}: {}", slot, error.what()));
-        }
-    }
-    return packet;
-}
 
 std::string system_message() {
     return std::strerror(errno);
@@ -46,7 +31,7 @@ Program read_in(std::istream &input, const std::string &name) {
     InHandlers handlers;
     handlers.packet = [&](const InLine &line) {
         packets.insert_or_assign(packets.end(), line.address,
-                                 PlacedPacket{line.address, decode_packet(line), -1, line.number});
+                                 PlacedPacket{line.address, decode_packet(line, slot_digits, decode), -1, line.number});
         line.check_limit(packets.size(), in_packet_limit, "packets");
     };
     handlers.data = [&](const InLine &line) {

@@ -6,6 +6,7 @@
 
 #include "isa/error.h"
 #include "isa/fields.h"
+#include "isa/instruction_formats.h"
 
 namespace atalla {
 
@@ -107,14 +108,7 @@ constexpr InstructionInfo table[] = {
 constexpr int opcode_bits = 7;
 constexpr int slot_bits = 40;
 
-constexpr std::array<const InstructionInfo *, 256> make_index() {
-    std::array<const InstructionInfo *, 256> index{};
-    for (const InstructionInfo &row : table) {
-        index[static_cast<uint8_t>(row.op)] = &row;
-    }
-    return index;
-}
-constexpr auto by_opcode = make_index();
+constexpr auto by_opcode = index_by_opcode(table);
 
 constexpr std::pair<Member, std::string_view> members[] = {{Member::D, "d"},     {Member::A, "a"},
                                                            {Member::B, "b"},     {Member::Mask, "mask"},
