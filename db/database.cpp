@@ -121,13 +121,7 @@ std::vector<StoredTrial> Database::trials_of(const TrialKey &key) const {
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Statement rows(impl_->connection, std::string(select_trials) + where_key + " ORDER BY trial.point");
     rows.bind(key.op, key.workload, key.machine, key.compiler);
-    std::vector<StoredTrial> trials;
-    while (rows.step()) {
-        if (std::optional<StoredTrial> trial = impl_->readable(rows)) {
-            trials.push_back(std::move(*trial));
-        }
-    }
-    return trials;
+    return impl_->all_readable(rows);
 }
 
 std::optional<StoredTrial> Database::find_trial(const TrialKey &key, const Point &point) const {
@@ -161,13 +155,7 @@ std::vector<StoredTrial> Database::related_winners(const TrialKey &key) const {
                                " AND trial.status = 'ok' AND trial.verification = 1"
                                " ORDER BY trial.cycles, machine.fingerprint, compiler.fingerprint");
     rows.bind(key.op, key.workload, key.machine, key.compiler);
-    std::vector<StoredTrial> trials;
-    while (rows.step()) {
-        if (std::optional<StoredTrial> trial = impl_->readable(rows)) {
-            trials.push_back(std::move(*trial));
-        }
-    }
-    return trials;
+    return impl_->all_readable(rows);
 }
 
 std::vector<KeySummary> Database::list(const TrialFilter &filter) const {

@@ -77,6 +77,12 @@ struct Database::Impl {
             return std::nullopt;
         }
     }
+    std::vector<StoredTrial> all_readable(sqlite::Statement &rows) const {
+        std::vector<StoredTrial> trials;
+        while (rows.step())
+            if (std::optional<StoredTrial> trial = readable(rows)) trials.push_back(std::move(*trial));
+        return trials;
+    }
     mutable std::vector<std::string> unreadable;
     // What the view says of this key, by the index of the verified trials instead of a pass over all of them.
     std::optional<StoredTrial> winner(const TrialKey &key) const {
