@@ -20,7 +20,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Key;
 using testing::Not;
-using testing_db::TemporaryFolder;
 
 // A step in one feature, a slope in another, and a third that says nothing.
 double truth(double x, double y) { return (x > 3 ? 1.0 : -1.0) + 0.5 * y; }

@@ -13,7 +13,6 @@ namespace atalla {
 namespace {
 
 using testing_db::start_child;
-using testing_db::TemporaryFolder;
 using testing_db::wait_for;
 
 constexpr int threads = 2;

@@ -12,7 +12,6 @@ namespace {
 
 using synthetic::quiet;
 using testing_db::start_child;
-using testing_db::TemporaryFolder;
 using testing_db::wait_for;
 
 constexpr int64_t trials = 60;

@@ -10,7 +10,6 @@ namespace {
 
 using synthetic::quiet;
 using testing_db::export_text;
-using testing_db::TemporaryFolder;
 
 TEST(Replay, SearchesAsTheOriginalDoes) {
     TemporaryFolder folder;

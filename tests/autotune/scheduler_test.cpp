@@ -12,7 +12,6 @@ namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-using testing_db::TemporaryFolder;
 
 ScheduleOptions quiet(int64_t trials) {
     ScheduleOptions options;

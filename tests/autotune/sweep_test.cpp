@@ -17,7 +17,6 @@ namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-using testing_db::TemporaryFolder;
 
 TuningCache synthetic_sweep() {
     TuningCache sweep;

@@ -20,7 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing_db::export_text;
-using testing_db::TemporaryFolder;
 
 class Tuner : public testing::Test {
 protected:

@@ -15,7 +15,6 @@ using testing::HasSubstr;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
 
 class VerifyDatabase : public testing::Test {
 protected:

@@ -14,7 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing_db::TemporaryFolder;
 
 class BenchmarkFile : public testing::Test {
 protected:

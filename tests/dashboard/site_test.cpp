@@ -21,7 +21,6 @@ using testing::Not;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
 
 std::string text_of(const std::filesystem::path &file) {
     std::ostringstream text;

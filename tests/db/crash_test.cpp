@@ -16,7 +16,6 @@ using testing_db::export_text;
 using testing_db::key;
 using testing_db::ok;
 using testing_db::start_child;
-using testing_db::TemporaryFolder;
 using testing_db::wait_for;
 
 void sleep_milliseconds(uint64_t milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }

@@ -19,7 +19,6 @@ using testing_db::export_text;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
 
 class DatabaseTest : public testing::Test {
 protected:

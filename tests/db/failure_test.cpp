@@ -20,7 +20,6 @@ using testing::HasSubstr;
 using testing_db::key;
 using testing_db::ok;
 using testing_db::start_child;
-using testing_db::TemporaryFolder;
 using testing_db::wait_for;
 
 void write_file(const std::filesystem::path &file, const std::string &text) { std::ofstream(file, std::ios::binary) << text; }

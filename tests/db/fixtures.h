@@ -1,4 +1,4 @@
-// What the database tests share: a folder of their own, child processes, and trials to store.
+// What the database tests share: child processes, and trials to store.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,30 +15,9 @@
 
 #include "db/database.h"
 #include "isa/error.h"
+#include "tests/support/shell.h"
 
 namespace atalla::testing_db {
-
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "atalla-test-XXXXXX").string();
-        if (!mkdtemp(name.data())) {
-            throw Error("cannot make a temporary folder for the test");
-        }
-        path_ = name;
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    TemporaryFolder(const TemporaryFolder &) = delete;
-    TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-    std::filesystem::path operator/(const std::string &name) const { return path_ / name; }
-    const std::filesystem::path &path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
 
 // Runs in a process of its own; an exception ends it with status 3 and its message on stderr.
 inline pid_t start_child(const std::function<void()> &body) {
@@ -59,7 +38,7 @@ inline pid_t start_child(const std::function<void()> &body) {
 inline int wait_for(pid_t child) {
     int status = 0;
     waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    return exit_status(status);
 }
 
 inline TrialKey key(const std::string &workload = R"({"m":64})") { return {"aten::mm", workload, "machine-1", "compiler-1"}; }

@@ -20,7 +20,6 @@ using testing_db::export_text;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
 
 // Few different values, so that ties at every level of the order happen often.
 StoredTrial random_trial(Random &random) {

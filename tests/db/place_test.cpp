@@ -58,7 +58,7 @@ TEST(LocalDisk, NetworkFileSystemsAreKnown) {
 }
 
 TEST(LocalDisk, TheTemporaryFolderIsLocal) {
-    testing_db::TemporaryFolder folder;
+    TemporaryFolder folder;
     EXPECT_EQ(error_of([&] { require_local_disk(folder.path()); }), "no error");
 }
 

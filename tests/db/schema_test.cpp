@@ -17,7 +17,6 @@ using sqlite::Connection;
 using testing::HasSubstr;
 using testing_db::key;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
 
 std::string bytes_of(const std::filesystem::path &file) {
     std::ifstream in(file, std::ios::binary);

@@ -17,7 +17,6 @@ using sqlite::Connection;
 using sqlite::Statement;
 using sqlite::Transaction;
 using testing::HasSubstr;
-using testing_db::TemporaryFolder;
 
 TEST(Sqlite, ValuesSurvive) {
     TemporaryFolder folder;

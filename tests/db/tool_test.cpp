@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -18,29 +17,15 @@ using testing_db::export_text;
 using testing_db::key;
 using testing_db::not_ok;
 using testing_db::ok;
-using testing_db::TemporaryFolder;
-
-struct Output {
-    int status = 0;
-    std::string text;  // standard output and error
-};
 
 class DbTool : public testing::Test {
 protected:
-    // `arguments` as a shell takes them; @ stands for the temporary folder.
+    // `arguments` as a shell takes them; @ stands for the temporary folder. Standard output and error together.
     Output run(std::string arguments) const {
         for (size_t at; (at = arguments.find('@')) != std::string::npos;) {
             arguments.replace(at, 1, folder.path().string());
         }
-        Output output;
-        const std::string command =
-            fmt::format("ATALLA_DB={} {} {} 2>&1", (folder / "x.db").string(), ATALLA_DB_TOOL, arguments);
-        std::FILE *pipe = popen(command.c_str(), "r");
-        for (int c; (c = std::fgetc(pipe)) != EOF;) {
-            output.text += static_cast<char>(c);
-        }
-        output.status = WEXITSTATUS(pclose(pipe));
-        return output;
+        return run_shell(fmt::format("ATALLA_DB={} {} {} 2>&1", (folder / "x.db").string(), ATALLA_DB_TOOL, arguments));
     }
 
     void fill() const {
@@ -65,56 +50,56 @@ TEST_F(DbTool, List) {
     fill();
     const Output output = run("list");
     EXPECT_EQ(output.status, 0);
-    EXPECT_EQ(output.text,
+    EXPECT_EQ(output.out,
               "aten::mm {\"m\":64}\n"
               "    ax01, compiler compiler-1: 1000 cycles, 90.0 % of bound, 3 trials, verified\n"
               "1 tuned in " +
                   (folder / "x.db").string() + "\n");
-    const json rows = json::parse(run("list --json").text);
+    const json rows = json::parse(run("list --json").out);
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0]["winner"]["cycles"], 1000);
     EXPECT_EQ(rows[0]["winner"]["point"]["tile"], 1);
-    EXPECT_EQ(json::parse(run("list --json --machine other").text).size(), 0u);
+    EXPECT_EQ(json::parse(run("list --json --machine other").out).size(), 0u);
 }
 
 TEST_F(DbTool, Show) {
     fill();
     const Output output = run("show --machine ax01");
     EXPECT_EQ(output.status, 0);
-    EXPECT_EQ(output.text,
+    EXPECT_EQ(output.out,
               "aten::mm {\"m\":64}\n"
               "  machine ax01 (machine-1), compiler compiler-1\n"
               "  3 trials, 2 ran; bound 900 cycles; verified\n"
               "         950  depth=2,tile=2  wrong: element 3\n"
               "        1000  depth=2,tile=1  verified\n"
               "     refused  depth=2,tile=3: rule 51 at packet 7\n");
-    EXPECT_THAT(run("show --top 1").text, Not(HasSubstr("tile=1")));
+    EXPECT_THAT(run("show --top 1").out, Not(HasSubstr("tile=1")));
     const Output refused = run("show --status refused");
-    EXPECT_THAT(refused.text, HasSubstr("tile=3"));
-    EXPECT_THAT(refused.text, Not(HasSubstr("tile=1")));
-    EXPECT_THAT(refused.text, HasSubstr("3 trials, 2 ran"));
-    EXPECT_EQ(json::parse(run("show --json").text)[0]["shown"].size(), 3u);
+    EXPECT_THAT(refused.out, HasSubstr("tile=3"));
+    EXPECT_THAT(refused.out, Not(HasSubstr("tile=1")));
+    EXPECT_THAT(refused.out, HasSubstr("3 trials, 2 ran"));
+    EXPECT_EQ(json::parse(run("show --json").out)[0]["shown"].size(), 3u);
 }
 
 TEST_F(DbTool, ExportAndMerge) {
     fill();
-    EXPECT_EQ(run("export").text, export_text(Database(folder / "x.db")));
+    EXPECT_EQ(run("export").out, export_text(Database(folder / "x.db")));
     EXPECT_EQ(run("export -o @/rows.jsonl").status, 0);
     EXPECT_FALSE(std::filesystem::exists(folder / "rows.jsonl.part"));
-    EXPECT_EQ(run("--db @/text.db merge @/rows.jsonl").text,
+    EXPECT_EQ(run("--db @/text.db merge @/rows.jsonl").out,
               (folder / "rows.jsonl").string() + ": 3 trials read, 3 added, 0 changed\n");
     EXPECT_EQ(run("merge @/x.db --db @/file.db").status, 0) << "--db may follow the command";
     EXPECT_EQ(run("--db @/pipe.db merge - < @/rows.jsonl").status, 0);
     for (const char *name : {"text.db", "file.db", "pipe.db"}) {
         EXPECT_EQ(export_text(Database(folder / name)), export_text(Database(folder / "x.db"))) << name;
     }
-    const json report = json::parse(run("merge --json @/rows.jsonl").text);
+    const json report = json::parse(run("merge --json @/rows.jsonl").out);
     EXPECT_EQ(report[0]["read"], 3);
     EXPECT_EQ(report[0]["added"], 0);
     const Output same = run("merge @/x.db");
     EXPECT_EQ(same.status, 1);
-    EXPECT_THAT(same.text, HasSubstr("cannot be merged with itself"));
-    EXPECT_THAT(run("merge @/none").text, HasSubstr("atalla-db: cannot read " + (folder / "none").string()));
+    EXPECT_THAT(same.out, HasSubstr("cannot be merged with itself"));
+    EXPECT_THAT(run("merge @/none").out, HasSubstr("atalla-db: cannot read " + (folder / "none").string()));
 }
 
 TEST_F(DbTool, AnExportToAFullDiskFails) {
@@ -127,20 +112,20 @@ TEST_F(DbTool, Prune) {
     fill();
     const Output unbounded = run("prune");
     EXPECT_EQ(unbounded.status, 1);
-    EXPECT_THAT(unbounded.text, HasSubstr("prune needs at least one of --op"));
-    EXPECT_EQ(run("prune --status refused --dry-run").text, "trials to delete: 1\n");
-    EXPECT_EQ(run("prune --status refused").text, "trials deleted: 1\n");
-    EXPECT_EQ(json::parse(run("prune --all --json").text)["trials"], 2);
-    EXPECT_THAT(run("prune --status refsed").text, HasSubstr("did you mean 'refused'?"));
+    EXPECT_THAT(unbounded.out, HasSubstr("prune needs at least one of --op"));
+    EXPECT_EQ(run("prune --status refused --dry-run").out, "trials to delete: 1\n");
+    EXPECT_EQ(run("prune --status refused").out, "trials deleted: 1\n");
+    EXPECT_EQ(json::parse(run("prune --all --json").out)["trials"], 2);
+    EXPECT_THAT(run("prune --status refsed").out, HasSubstr("did you mean 'refused'?"));
 }
 
 TEST_F(DbTool, Stats) {
     fill();
     const Output output = run("stats");
     EXPECT_EQ(output.status, 0);
-    EXPECT_THAT(output.text, HasSubstr("integrity ok"));
-    EXPECT_THAT(output.text, HasSubstr("3 trials: 2 ok, 0 failed, 1 refused, 0 timed out, 1 with wrong results\n"));
-    EXPECT_EQ(json::parse(run("stats --json").text)["winners"], 1);
+    EXPECT_THAT(output.out, HasSubstr("integrity ok"));
+    EXPECT_THAT(output.out, HasSubstr("3 trials: 2 ok, 0 failed, 1 refused, 0 timed out, 1 with wrong results\n"));
+    EXPECT_EQ(json::parse(run("stats --json").out)["winners"], 1);
     // A damaged index page: found by the check though every row can still be read.
     const auto size = std::filesystem::file_size(folder / "x.db");
     std::fstream file(folder / "x.db", std::ios::binary | std::ios::in | std::ios::out);
@@ -148,12 +133,12 @@ TEST_F(DbTool, Stats) {
     file << std::string(4096, '\x5A');
     file.close();
     EXPECT_EQ(run("stats").status, 1);
-    EXPECT_THAT(run("stats").text, HasSubstr("is damaged"));
+    EXPECT_THAT(run("stats").out, HasSubstr("is damaged"));
 }
 
 TEST_F(DbTool, ResultsAreTheSameWhoeverMeasuredThem) {
     fill();
-    const std::string results = run("export --results").text;
+    const std::string results = run("export --results").out;
     EXPECT_THAT(results, Not(HasSubstr("\"kind\":\"run\"")));
     {
         Database other(folder / "y.db");
@@ -167,9 +152,9 @@ TEST_F(DbTool, ResultsAreTheSameWhoeverMeasuredThem) {
         other.name_machine("machine-1", "ax01");
     }
     EXPECT_THAT(results, HasSubstr("\"cycles\":950"));
-    EXPECT_EQ(run("--db @/y.db export --results").text, results);
-    EXPECT_THAT(run("export --op other").text, Not(HasSubstr("tile")));
-    const std::string refused = run("export --status refused").text;
+    EXPECT_EQ(run("--db @/y.db export --results").out, results);
+    EXPECT_THAT(run("export --op other").out, Not(HasSubstr("tile")));
+    const std::string refused = run("export --status refused").out;
     EXPECT_THAT(refused, HasSubstr("rule 51"));
     EXPECT_THAT(refused, Not(HasSubstr("\"cycles\":950"))) << "the number alone may be part of a time or an identifier";
 }
@@ -178,10 +163,10 @@ TEST_F(DbTool, ACacheOfKernelTunerGoesOutAndIn) {
     fill();
     EXPECT_EQ(run("export --kernel-tuner -o @/cache.json").status, 0);
     const Output merged = run("--db @/y.db merge @/cache.json");
-    EXPECT_EQ(merged.status, 0) << merged.text;
-    EXPECT_THAT(merged.text, HasSubstr("3 trials read, 3 added"));
+    EXPECT_EQ(merged.status, 0) << merged.out;
+    EXPECT_THAT(merged.out, HasSubstr("3 trials read, 3 added"));
     EXPECT_EQ(Database(folder / "y.db").trials_of(key()).size(), 3u);
-    EXPECT_THAT(run("export --kernel-tuner --op other").text, HasSubstr("the options pick 0"));
+    EXPECT_THAT(run("export --kernel-tuner --op other").out, HasSubstr("the options pick 0"));
 }
 
 TEST_F(DbTool, Vacuum) {
@@ -192,15 +177,15 @@ TEST_F(DbTool, Vacuum) {
         }
     }
     EXPECT_EQ(run("prune --all").status, 0);
-    EXPECT_GT(json::parse(run("vacuum --json").text)["freed_bytes"], 4096);
-    EXPECT_EQ(json::parse(run("stats --json").text)["integrity"], "ok");
+    EXPECT_GT(json::parse(run("vacuum --json").out)["freed_bytes"], 4096);
+    EXPECT_EQ(json::parse(run("stats --json").out)["integrity"], "ok");
 }
 
 TEST_F(DbTool, LookingDoesNotCreate) {
     for (const char *command : {"list", "show", "export", "stats", "prune --all"}) {
         const Output output = run(command);
         EXPECT_EQ(output.status, 1) << command;
-        EXPECT_THAT(output.text, HasSubstr("atalla-db: there is no database at ")) << command;
+        EXPECT_THAT(output.out, HasSubstr("atalla-db: there is no database at ")) << command;
     }
     EXPECT_FALSE(std::filesystem::exists(folder / "x.db"));
 }
@@ -208,7 +193,7 @@ TEST_F(DbTool, LookingDoesNotCreate) {
 TEST_F(DbTool, HelpAndMisuse) {
     const Output help = run("--help");
     EXPECT_EQ(help.status, 0);
-    EXPECT_THAT(help.text, HasSubstr("Examples:"));
+    EXPECT_THAT(help.out, HasSubstr("Examples:"));
     EXPECT_EQ(run("merge --help").status, 0);
     EXPECT_EQ(run("").status, 1);
     EXPECT_EQ(run("lsit").status, 1);

@@ -10,26 +10,13 @@
 #include "graph_import/passes.h"
 #include "isa/error.h"
 #include "tests/graph_import/fixtures.h"
+#include "tests/support/shell.h"
 #include "tests/support/source_path.h"
 
 namespace atalla {
 namespace {
 
-struct Output {
-    int status = 0;
-    std::string text;
-};
-
-Output run(const std::string &command) {
-    Output output;
-    FILE *pipe = popen((command + " 2>&1").c_str(), "r");
-    char buffer[4096];
-    for (size_t count; (count = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.text.append(buffer, count);
-    output.status = pclose(pipe);
-    return output;
-}
-
-bool has_program(const std::string &name) { return run("command -v " + name).status == 0; }
+bool has_program(const std::string &name) { return run_shell("command -v " + name).status == 0; }
 
 class Emit : public testing::Test {
 protected:
@@ -55,8 +42,8 @@ TEST_F(Emit, MlirOptReadsEveryFixture) {
             run_passes(graph);
             together += emit_mlir(graph) + "// -----\n";
         }
-        const Output output = run("mlir-opt-19 --allow-unregistered-dialect --split-input-file -o /dev/null " + written(std::string(archive) + ".mlir", together));
-        EXPECT_EQ(output.status, 0) << output.text.substr(0, 2000);
+        const Output outcome = run_shell("mlir-opt-19 --allow-unregistered-dialect --split-input-file -o /dev/null " + written(std::string(archive) + ".mlir", together));
+        EXPECT_EQ(outcome.status, 0) << outcome.error.substr(0, 2000);
     }
 }
 
@@ -81,7 +68,7 @@ TEST_F(Emit, Dot) {
     const std::string dot = emit_dot(fixtures.import(fixtures.find("mlp")).graph);
     EXPECT_THAT(dot, testing::AllOf(testing::StartsWith("digraph \"model\" {"), testing::HasSubstr("[label=\"aten::gelu\"]")));
     if (!has_program("dot")) GTEST_SKIP() << "needs dot of graphviz to read it";
-    EXPECT_EQ(run("dot -Tsvg -o /dev/null " + written("graph.dot", dot)).status, 0);
+    EXPECT_EQ(run_shell("dot -Tsvg -o /dev/null " + written("graph.dot", dot)).status, 0);
 }
 
 TEST_F(Emit, TheTutorialComputesWhatPyTorchComputes) {
@@ -92,9 +79,9 @@ TEST_F(Emit, TheTutorialComputesWhatPyTorchComputes) {
     EXPECT_THAT(before, testing::HasSubstr("la 2 *"));
     EXPECT_THAT(after, testing::HasSubstr("la la +"));
     if (!has_program("dc")) GTEST_SKIP() << "needs dc";
-    EXPECT_EQ(run("echo 5 | dc -f " + written("before.dc", before)).text, "13\n");
-    EXPECT_EQ(run("echo 5 | dc -f " + written("after.dc", after)).text, "13\n");
-    EXPECT_EQ(run("echo _2.5 | dc -f " + written("after.dc", after)).text, "-2.0\n");
+    EXPECT_EQ(run_shell("echo 5 | dc -f " + written("before.dc", before)).out, "13\n");
+    EXPECT_EQ(run_shell("echo 5 | dc -f " + written("after.dc", after)).out, "13\n");
+    EXPECT_EQ(run_shell("echo _2.5 | dc -f " + written("after.dc", after)).out, "-2.0\n");
 }
 
 TEST_F(Emit, RpnSaysWhatItCannotSay) {

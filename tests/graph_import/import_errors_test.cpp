@@ -1,22 +1,22 @@
 // What cannot be imported is refused with one sentence that says why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zip.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 
 #include "graph_import/archive.h"
 #include "isa/error.h"
 #include "tests/graph_import/fixtures.h"
 #include "tests/support/error_of.h"
+#include "tests/support/zip.h"
 
 namespace atalla {
 namespace {
 
-using Entries = std::map<std::string, std::string>;
+using testing_zip::Entries;
+using testing_zip::zipped;
 
 // The entries of a .pt2 file, to be changed and zipped again.
 Entries entries_of(const std::string &bytes) {
@@ -24,27 +24,6 @@ Entries entries_of(const std::string &bytes) {
     Entries entries;
     for (const std::string &name : archive.entries()) entries[name] = archive.read_text(name, 1 << 26);
     return entries;
-}
-
-std::string zipped(const Entries &entries, bool deflated = false) {
-    zip_error_t error;
-    zip_error_init(&error);
-    zip_source_t *buffer = zip_source_buffer_create(nullptr, 0, 0, &error);
-    zip_source_keep(buffer);
-    zip_t *zip = zip_open_from_source(buffer, ZIP_TRUNCATE, &error);
-    for (const auto &[name, data] : entries) {
-        const zip_int64_t index = zip_file_add(zip, name.c_str(), zip_source_buffer(zip, data.data(), data.size(), 0), ZIP_FL_ENC_UTF_8);
-        zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), deflated ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 1);
-    }
-    zip_close(zip);
-    zip_stat_t stat;
-    zip_source_stat(buffer, &stat);
-    std::string bytes(stat.size, '\0');
-    zip_source_open(buffer);
-    zip_source_read(buffer, bytes.data(), bytes.size());
-    zip_source_close(buffer);
-    zip_source_free(buffer);
-    return bytes;
 }
 
 ImportedModel import_bytes(const std::string &bytes) { return import_model(std::as_bytes(std::span(bytes)), "model.pt2"); }

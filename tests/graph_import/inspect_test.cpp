@@ -2,46 +2,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/shell.h"
 #include "tests/support/source_path.h"
 
 namespace {
 
-struct Output {
-    int status = 0;
-    std::string text;
-};
-
-Output inspect(const std::string &arguments) {
-    Output output;
-    FILE *pipe = popen((std::string(ATALLA_INSPECT_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
-    char buffer[4096];
-    for (size_t count; (count = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.text.append(buffer, count);
-    output.status = WEXITSTATUS(pclose(pipe));
-    return output;
-}
+// Standard output and error together.
+atalla::Output inspect(const std::string &arguments) { return atalla::run_shell(ATALLA_INSPECT_TOOL " " + arguments + " 2>&1"); }
 
 const std::string model = atalla::source_path("examples/rpn-tutorial/double.pt2").string();
 
 TEST(InspectTool, PrintsSections) {
-    EXPECT_THAT(inspect(model).text, testing::AllOf(testing::HasSubstr("schema 8.20, decomposed export"),
+    EXPECT_THAT(inspect(model).out, testing::AllOf(testing::HasSubstr("schema 8.20, decomposed export"),
                                                     testing::HasSubstr("call    mul   aten::mul.Tensor  x, 2       f32[]")));
-    EXPECT_THAT(inspect(model + " --code").text, testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
-    EXPECT_THAT(inspect(model + " --operators").text, testing::HasSubstr("2 calls of 2 operators"));
-    EXPECT_THAT(inspect(model + " --symbols").text, testing::HasSubstr("All sizes are constant."));
-    EXPECT_THAT(inspect(model + " --support").text, testing::HasSubstr("0 unsupported"));
-    EXPECT_THAT(inspect(model + " --passes --code").text, testing::HasSubstr("aten::add.Tensor(x, x)"));
-    EXPECT_THAT(inspect(model + " --skip strength --code").text, testing::HasSubstr("aten::mul.Tensor(x, 2)"));
-    EXPECT_THAT(inspect(model + " --dump-after strength").text, testing::HasSubstr("after strength, 1 change:"));
-    EXPECT_THAT(inspect("--help").text, testing::HasSubstr("atalla inspect model.pt2 --support"));
+    EXPECT_THAT(inspect(model + " --code").out, testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
+    EXPECT_THAT(inspect(model + " --operators").out, testing::HasSubstr("2 calls of 2 operators"));
+    EXPECT_THAT(inspect(model + " --symbols").out, testing::HasSubstr("All sizes are constant."));
+    EXPECT_THAT(inspect(model + " --support").out, testing::HasSubstr("0 unsupported"));
+    EXPECT_THAT(inspect(model + " --passes --code").out, testing::HasSubstr("aten::add.Tensor(x, x)"));
+    EXPECT_THAT(inspect(model + " --skip strength --code").out, testing::HasSubstr("aten::mul.Tensor(x, 2)"));
+    EXPECT_THAT(inspect(model + " --dump-after strength").out, testing::HasSubstr("after strength, 1 change:"));
+    EXPECT_THAT(inspect("--help").out, testing::HasSubstr("atalla inspect model.pt2 --support"));
 }
 
 TEST(InspectTool, WritesJson) {
-    const nlohmann::json json = nlohmann::json::parse(inspect(model + " --json --support").text);
+    const nlohmann::json json = nlohmann::json::parse(inspect(model + " --json --support").out);
     EXPECT_EQ(json.at("nodes").at(0).at("target"), "aten::mul.Tensor");
     EXPECT_EQ(json.at("inputs").at(0).at("value").at("dtype"), "float32");
     EXPECT_EQ(json.at("support").size(), 2u);
@@ -56,20 +45,20 @@ TEST(InspectTool, RefusesWithOneSentence) {
                                              {model + " --emit rpn -o /nowhere/x", "/nowhere/x: cannot be written"},
                                              {model + " --library /nowhere.so", "/nowhere.so: cannot be loaded"},
                                              {"", "name a .pt2 or .atl file"}}) {
-        const Output output = inspect(arguments);
+        const atalla::Output output = inspect(arguments);
         EXPECT_EQ(output.status, 1) << arguments;
-        EXPECT_THAT(output.text, testing::HasSubstr(message)) << arguments;
-        EXPECT_EQ(std::count(output.text.begin(), output.text.end(), '\n'), 1) << output.text;
+        EXPECT_THAT(output.out, testing::HasSubstr(message)) << arguments;
+        EXPECT_EQ(std::count(output.out.begin(), output.out.end(), '\n'), 1) << output.out;
     }
 }
 
 TEST(InspectTool, TakesAUsersLibrary) {
     const std::string library = " --library " ATALLA_USER_LIBRARY;
-    const Output support = inspect(model + " --support" + library);
-    EXPECT_EQ(support.status, 0) << support.text;
-    EXPECT_THAT(support.text, testing::HasSubstr("aten::mul.Tensor  mine"));
-    EXPECT_THAT(inspect(library + " --list-passes").text, testing::HasSubstr("my-pass       counts the calls"));
-    EXPECT_THAT(inspect(model + " --dump-after my-pass" + library).text, testing::HasSubstr("after my-pass, 2 changes:"));
+    const atalla::Output support = inspect(model + " --support" + library);
+    EXPECT_EQ(support.status, 0) << support.out;
+    EXPECT_THAT(support.out, testing::HasSubstr("aten::mul.Tensor  mine"));
+    EXPECT_THAT(inspect(library + " --list-passes").out, testing::HasSubstr("my-pass       counts the calls"));
+    EXPECT_THAT(inspect(model + " --dump-after my-pass" + library).out, testing::HasSubstr("after my-pass, 2 changes:"));
 }
 
 }  // namespace

@@ -1,44 +1,19 @@
 // Where tests find files outside their own folder.
 #pragma once
 
-#include "tests/support/source_path.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/files.h"
+#include "tests/support/source_path.h"
+
 namespace atalla {
-
-inline std::string read_text(const std::filesystem::path &file) {
-    std::ifstream input(file, std::ios::binary);
-    std::ostringstream text;
-    text << input.rdbuf();
-    EXPECT_TRUE(input.good() || input.eof()) << file;
-    return std::move(text).str();
-}
-
-// A folder of its own for one test, removed with it.
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "atalla-test-XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-    TemporaryFolder(const TemporaryFolder &) = delete;
-    TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-
-    const std::filesystem::path &path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
 
 // Unpacks an archive of the shared reference files and lists its files that end in `extension`, sorted. Empty if the
 // archive is not there.

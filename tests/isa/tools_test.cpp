@@ -1,10 +1,10 @@
 // The commands atalla-asm and atalla-disasm, run as a user runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "isa/isa_document.h"
 #include "tests/isa/test_paths.h"
+#include "tests/support/shell.h"
 
 namespace atalla {
 namespace {
@@ -12,19 +12,10 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Outcome {
-    int status;
-    std::string output, error;
-};
-
 class Tools : public testing::Test {
 protected:
     // Runs a command line in the test's folder.
-    Outcome run(const std::string &command) {
-        const std::string quoted = "cd '" + folder_.path().string() + "' && " + command + " >output 2>error";
-        const int status = std::system(quoted.c_str());
-        return {WEXITSTATUS(status), read_text(folder_.path() / "output"), read_text(folder_.path() / "error")};
-    }
+    Output run(const std::string &command) { return run_shell(command, folder_.path()); }
 
     void write(const std::string &name, const std::string &text) { std::ofstream(folder_.path() / name) << text; }
     std::string read(const std::string &name) { return read_text(folder_.path() / name); }
@@ -43,19 +34,19 @@ TEST_F(Tools, RoundTripAProgram) {
               "00000000: 0000800096 0000018129 0000000031 0000000031\n"
               "00000014: 0000000032 0000000031 0000000031 0000000031\n\n.data\n\n00000010: 00000020\n");
     EXPECT_EQ(run(disasm_ + " a.in -o b.s").status, 0);
-    EXPECT_EQ(run(asm_ + " b.s").output, read("a.in"));
-    EXPECT_THAT(run(asm_ + " a.s --comments").output, HasSubstr(" # halt.s\n"));
+    EXPECT_EQ(run(asm_ + " b.s").out, read("a.in"));
+    EXPECT_THAT(run(asm_ + " a.s --comments").out, HasSubstr(" # halt.s\n"));
 }
 
 TEST_F(Tools, PrintTheInstructionSet) {
-    EXPECT_EQ(run(disasm_ + " --table").output, isa_document());
+    EXPECT_EQ(run(disasm_ + " --table").out, isa_document());
 }
 
 TEST_F(Tools, FailWithOneSentence) {
     const auto expect_failure = [&](const std::string &command, const std::string &message) {
-        const Outcome outcome = run(command);
+        const Output outcome = run(command);
         EXPECT_EQ(outcome.status, 1) << command;
-        EXPECT_EQ(outcome.output, "") << command;
+        EXPECT_EQ(outcome.out, "") << command;
         EXPECT_THAT(outcome.error, HasSubstr(message)) << command;
         EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
     };
@@ -78,9 +69,9 @@ TEST_F(Tools, FailWithOneSentence) {
 
 TEST_F(Tools, ShowHelpWithAnExample) {
     for (const std::string &tool : {asm_, disasm_}) {
-        const Outcome outcome = run(tool + " --help");
+        const Output outcome = run(tool + " --help");
         EXPECT_EQ(outcome.status, 0);
-        EXPECT_THAT(outcome.output, HasSubstr("Example"));
+        EXPECT_THAT(outcome.out, HasSubstr("Example"));
     }
 }
 

@@ -7,7 +7,6 @@ namespace atalla {
 namespace {
 
 using testing::HasSubstr;
-using testing_tools::Output;
 
 class Library : public testing_tools::Tool {
 protected:

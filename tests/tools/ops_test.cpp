@@ -16,7 +16,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-using testing_tools::Output;
 
 class Ops : public testing_tools::Tool {
 protected:

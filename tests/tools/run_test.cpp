@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-using testing_tools::Output;
 
 class Run : public testing_tools::Tool {
 protected:

@@ -23,7 +23,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
-using testing_tools::Output;
 
 class Tune : public testing_tools::Tool {
 protected:
