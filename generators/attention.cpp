@@ -67,7 +67,7 @@ public:
         define_scores();
         define_result();
         schedule();
-        return kernel();
+        return attention_kernel(shape_, Pipeline(out), {q, key, value, mask});
     }
 
 private:
@@ -305,19 +305,6 @@ private:
         return (rows_ + quantum - 1) / quantum * quantum;
     }
 
-    KernelDefinition kernel() const {
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {q, key, value};
-        kernel.inputs = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
-        if (shape_.mask) {
-            kernel.arguments.push_back(mask);
-            kernel.inputs.push_back({"mask", shape_.mask_extents()});
-        }
-        kernel.outputs = {{"O", shape_.out_extents()}};
-        return kernel;
-    }
-
     const AttentionShape &shape_;
     const Machine &machine_;
     const Point &point_;
@@ -349,6 +336,16 @@ private:
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point) {
     if (shape.queries < 1 || shape.keys < 1 || shape.depth < 1 || shape.width < 1 || shape.problems() < 1) throw Error("attention: sizes must be at least 1");
     return AttentionPipeline(shape, machine, point).build();
+}
+
+KernelDefinition attention_kernel(const AttentionShape &shape, Pipeline pipeline, const std::array<ImageParam, 4> &inputs) {
+    KernelDefinition kernel;
+    kernel.pipeline = std::move(pipeline);
+    kernel.inputs = {{"Q", shape.q_extents()}, {"K", shape.k_extents()}, {"V", shape.v_extents()}};
+    if (shape.mask) kernel.inputs.push_back({"mask", shape.mask_extents()});
+    kernel.arguments.assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kernel.inputs.size()));
+    kernel.outputs = {{"O", shape.out_extents()}};
+    return kernel;
 }
 
 }  // namespace atalla

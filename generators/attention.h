@@ -1,6 +1,7 @@
 // Scaled dot product attention: softmax(scale * Q K^T + mask) V in one kernel; the scores stay in the pads.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -49,5 +50,8 @@ struct AttentionShape {
 // keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
 // its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
+
+// The kernel of a pipeline whose inputs are Q, K, V and, where the shape has one, the mask.
+KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline, const std::array<Halide::ImageParam, 4> &inputs);
 
 }  // namespace atalla

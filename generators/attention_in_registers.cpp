@@ -30,7 +30,7 @@ public:
         define_scores();
         define_result();
         schedule();
-        return kernel();
+        return attention_kernel(shape_, Pipeline(out), {q, key, value, mask});
     }
 
 private:
@@ -162,19 +162,6 @@ private:
         Y.compute_at(out, column).vectorize(d, lanes).bound_extent(d, lanes).bound_storage(i, pass_);
         in_registers({identity, products, X, p, M, largest_lanes, largest, sum_lanes, total, sum, inverse, Vt, O});
         in_pads({Qs, Y});
-    }
-
-    KernelDefinition kernel() const {
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {q, key, value};
-        kernel.inputs = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
-        if (shape_.mask) {
-            kernel.arguments.push_back(mask);
-            kernel.inputs.push_back({"mask", shape_.mask_extents()});
-        }
-        kernel.outputs = {{"O", shape_.out_extents()}};
-        return kernel;
     }
 
     const AttentionShape &shape_;

@@ -119,12 +119,7 @@ public:
         whole_loops(out);
         fix_shape(out.output_buffer(), {shape_.inner, shape_.length, shape_.outer});
 
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {image};
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
+        return kernel(Pipeline(out), {image});
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {

@@ -41,10 +41,7 @@ public:
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         if (!on_lanes(machine)) return otherwise_->build(machine, point);
-        KernelDefinition kernel = plane_pool_kernel(windows_, machine, point);
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
+        return named(plane_pool_kernel(windows_, machine, point));
     }
     double draft(const Machine &machine, const Point &point) const override { return on_lanes(machine) ? plane_pool_draft(windows_, machine, point) : otherwise_->draft(machine, point); }
 

@@ -239,9 +239,7 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     fix_shape(out.output_buffer(), {area, channels, groups, images});
 
     kernel.pipeline = Pipeline(out);
-    kernel.inputs = inputs_;
-    kernel.outputs = outputs_;
-    return kernel;
+    return named(std::move(kernel));
 }
 
 std::unique_ptr<Workload> group_norm(const WorkloadRequest &request) {

@@ -22,6 +22,19 @@ double PipelineWorkload::flops() const {
     return elements;
 }
 
+KernelDefinition PipelineWorkload::named(KernelDefinition kernel) const {
+    kernel.inputs = inputs_;
+    kernel.outputs = outputs_;
+    return kernel;
+}
+
+KernelDefinition PipelineWorkload::kernel(Halide::Pipeline pipeline, std::vector<Halide::Argument> arguments) const {
+    KernelDefinition kernel;
+    kernel.pipeline = std::move(pipeline);
+    kernel.arguments = std::move(arguments);
+    return named(std::move(kernel));
+}
+
 Point PipelineWorkload::naive_point(const Machine &machine) const {
     Point first;
     for_each(space(machine), [&](const Point &point) {

@@ -34,6 +34,10 @@ protected:
     // The least that any program for this algorithm does: docs/bounds.md.
     virtual KernelWork work(const Machine &machine) const = 0;
 
+    // A kernel whose tensors are those of the workload.
+    KernelDefinition named(KernelDefinition kernel) const;
+    KernelDefinition kernel(Halide::Pipeline pipeline, std::vector<Halide::Argument> arguments) const;
+
     // Bytes of all tensors of the workload, each counted once.
     int64_t tensor_bytes() const;
 

@@ -22,12 +22,7 @@ public:
 
     Space space(const Machine &machine) const override { return pool_space(shape_, machine); }
     Point naive_point(const Machine &machine) const override { return pool_naive_point(shape_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override {
-        KernelDefinition kernel = pool_kernel(shape_, machine, point);
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
-    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(pool_kernel(shape_, machine, point)); }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {pool_reference(shape_, inputs[0])}; }
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }

@@ -24,12 +24,7 @@ public:
 
     Space space(const Machine &machine) const override { return reduce_space(shape_, machine); }
     Point naive_point(const Machine &machine) const override { return reduce_naive_point(shape_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override {
-        KernelDefinition kernel = reduce_kernel(shape_, machine, point);
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
-    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(reduce_kernel(shape_, machine, point)); }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {reduce_reference(shape_, inputs[0])}; }
     double tolerance_ulps() const override { return reduce_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(shape_.elements()) * (shape_.kind == Reduction::Var ? 3 : 1); }

@@ -40,11 +40,6 @@ public:
     double draft(const Machine &machine, const Point &point) const override { return row_draft(shape_, machine, point, cost_); }
 
 protected:
-    KernelDefinition named(KernelDefinition kernel) const {
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
-    }
     // A row of the reference at a time: values in, values and the magnitude that errors are relative to out.
     template <class RowFunction>
     std::vector<Reference> by_rows(const TensorData &x, RowFunction &&function) const {

@@ -139,12 +139,7 @@ private:
         in_registers({weights, part});
         in_pads({identity, raw, finished});
 
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {image};
-        kernel.inputs = inputs_;
-        kernel.outputs = outputs_;
-        return kernel;
+        return kernel(Pipeline(out), {image});
     }
 
     std::vector<MovedBox::Dim> dims_;   // of the result, innermost first
