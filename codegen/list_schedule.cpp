@@ -81,11 +81,12 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
             if (full && markers == 0) break;
             if (i == Ready::gone) continue;
             if (in_order && i > first_open + most_ahead) break;
-            if (earliest[i] > cycle || (masks && !masks->fits(i))) continue;
-            if (is_marker(graph.ops[i])) {
+            const bool marker = claims[i].opcode == Opcode::nop_s;
+            if ((!marker && (full || table.refuses(claims[i], cycle))) || earliest[i] > cycle || (masks && !masks->fits(i))) continue;
+            if (marker) {
                 markers--;
             } else {
-                if (full || !table.fits(claims[i], cycle)) continue;
+                if (!table.fits(claims[i], cycle)) continue;
                 table.take(claims[i], cycle);
                 full = table.full(cycle);
             }

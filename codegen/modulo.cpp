@@ -209,16 +209,50 @@ bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window,
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, packed);
     for (const std::vector<int> &chain : chains_.in_turn) {
-        // Later starts of a long chain, which fills most of the interval anyway, are all much the same.
-        constexpr size_t steps_of_one = 24;
-        int start = 0;
-        while (!place(graph, table, chain, window, interval, start)) {
-            start += 1 + static_cast<int>(chain.size() / steps_of_one);
-            if (!overlapping_ || start >= interval) return false;
-        }
+        if (!place_somewhere(graph, table, chain, window, interval)) return false;
         shorten_lifetimes(graph, table, chain, window, interval);
     }
     return registers_suffice(graph, interval);
+}
+
+bool ModuloScheduler::place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval) const {
+    // Later starts of a long chain, which fills most of the interval anyway, are all much the same.
+    constexpr size_t steps_of_one = 24;
+    const int step = 1 + static_cast<int>(chain.size() / steps_of_one);
+    for (int start = 0;;) {
+        const Placed placed = place(graph, table, chain, window, interval, start);
+        if (placed.all) return true;
+        start += (placed.same_until - start) / step * step + step;
+        if (!overlapping_ || start >= interval || !may_start(graph, chain, window, interval, start)) return false;
+    }
+}
+
+bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
+    constexpr int most_rounds = 4;   // enough for most; what they do not find is tried
+    std::vector<int> earliest(graph.ops.size());
+    for (int i : chain) earliest[i] = start + waits_for_end(graph, i);
+    bool changed = true;
+    for (int round = 0; changed && round < most_rounds; round++) {
+        changed = false;
+        for (int i : chain) {
+            int first = earliest[i], last = window[i] * interval - 1;
+            for (int e : graph.in[i]) {
+                const Edge &edge = graph.edges[e];
+                if (edge.from == i && edge.latency > edge.distance * interval) return false;
+                if (edge.from == i) continue;
+                const int from = std::max(graph.cycle[edge.from], earliest[edge.from]);
+                first = std::max(first, from + spaced(graph, edge) - edge.distance * interval);
+            }
+            for (int e : graph.out[i]) {
+                const Edge &edge = graph.edges[e];
+                if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
+            }
+            if (first > last) return false;
+            changed = changed || first > earliest[i];
+            earliest[i] = first;
+        }
+    }
+    return true;
 }
 
 ResourceTable ModuloScheduler::empty_table(const ScheduleGraph &graph, int interval, int packed) {
@@ -279,9 +313,7 @@ std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int i
 }
 
 std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int window, int interval, int start) const {
-    int first = start, last = window * interval - 1;
-    // What waits for nothing starts when the longest way to the end asks for it: until then its value would fill a register.
-    if (overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld) first += longest_ - graph.height[i];
+    int first = start + waits_for_end(graph, i), last = window * interval - 1;
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
         if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
@@ -294,16 +326,25 @@ std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int
     return {first, std::min(last, first + interval - 1)};
 }
 
-bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
+int ModuloScheduler::waits_for_end(const ScheduleGraph &graph, int i) const {
+    return overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld ? longest_ - graph.height[i] : 0;
+}
+
+ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
+    Placed placed{true, interval};
     for (size_t c = 0; c < chain.size(); c++) {
-        if (place(graph, table, chain[c], window[chain[c]], interval, start)) continue;
+        if (place(graph, table, chain[c], window[chain[c]], interval, start)) {
+            placed.same_until = std::min(placed.same_until, graph.cycle[chain[c]] - waits_for_end(graph, chain[c]));
+            continue;
+        }
         while (c-- > 0) {
             if (!is_marker(graph.ops[chain[c]])) table.release(claims_[chain[c]], graph.cycle[chain[c]]);
             graph.cycle[chain[c]] = -1;
         }
-        return false;
+        placed.all = false;
+        break;
     }
-    return true;
+    return placed;
 }
 
 bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {

@@ -60,7 +60,7 @@ bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &
     for (int part = 0; part < 3; part++)
         for (int i : chains_.in_turn[0])
             if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return false;
-    if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0)) return false;
+    if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0).all) return false;
     const bool kept = std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
         return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
     });

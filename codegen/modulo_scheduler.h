@@ -44,10 +44,23 @@ private:
     // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration, or
     // over as much of its end as a branch to the code behind the loop reaches: one to code before it would be predicted taken.
     std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const;
+    // How long after the start of its chain an operation waits. What waits for nothing starts when the longest way to the end asks for
+    // it: until then its value would fill a register.
+    int waits_for_end(const ScheduleGraph &graph, int i) const;
+    // Gives every operation of a chain a cycle, from the first start that leaves room for all of them on.
+    bool place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval) const;
+    // Do the dependences alone leave every operation of a chain that starts no earlier a cycle? Asked only of a chain that is not placed.
+    bool may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
     // The first and the last cycle that an operation may have beside those that have theirs.
     std::pair<int, int> room(const ScheduleGraph &graph, int i, int window, int interval, int start) const;
     // Gives every operation of a chain a cycle, none before `start`, or leaves all of them without.
-    bool place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
+    struct Placed {
+        bool all = false;
+        // Any start up to this one leads to the same: each operation took the first cycle with room for it, and one that found none in the
+        // whole interval, or up to a limit that others set, finds none later.
+        int same_until = 0;
+    };
+    Placed place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
     // after the other, each at its own pace.

@@ -1,6 +1,7 @@
 #include "codegen/resources.h"
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "codegen/dependence.h"
@@ -30,7 +31,7 @@ Ports ports_of(const Kernel &kernel, const Op &op) {
 
 constexpr int unit_index(Unit unit) { return static_cast<int>(unit); }
 constexpr int bit_of(int pad) { return 1 << pad; }
-constexpr int bit_of(Unit unit) { return 1 << unit_index(unit); }
+constexpr int bit_of(Unit unit) { return ResourceTable::unit_bit(unit); }
 
 }  // namespace
 
@@ -113,7 +114,7 @@ bool ResourceTable::fits_packet(const Claim &claim, const Row &now) const {
 }
 
 // Finds out which units' operations have no room in a packet whatever else they ask for.
-void ResourceTable::settle(Row &now) const {
+void ResourceTable::settle(Row &now) {
     constexpr uint16_t every_unit = 0xFFFF;
     constexpr int lane_units = bit_of(Unit::Alu) | bit_of(Unit::Mul) | bit_of(Unit::Exp) | bit_of(Unit::Reduce);
     const auto &issue = machine_.issue;
@@ -123,23 +124,68 @@ void ResourceTable::settle(Row &now) const {
     if (now.to_scalar >= issue.mts_ops) blocked |= bit_of(Unit::MoveToScalar);
     if (now.kept_for != Unit::None && now.slots + 1 >= issue.slots) blocked |= every_unit & ~bit_of(now.kept_for);
     if (now.closed || now.slots >= issue.slots) blocked = every_unit;
-    now.blocked = static_cast<uint16_t>(blocked);
+    const auto settled = static_cast<uint16_t>(blocked);
+    if (words_ > 0)
+        for (unsigned changed = settled ^ now.blocked; changed != 0; changed &= changed - 1) {
+            const auto unit = static_cast<size_t>(std::countr_zero(changed));
+            close(unit, static_cast<size_t>(&now - rows_.data()), (settled >> unit & 1) != 0);
+        }
+    now.blocked = settled;
+}
+
+void ResourceTable::close(size_t set, size_t at, bool closed) {
+    uint64_t &word = closed_[set * words_ + at / 64];
+    const uint64_t bit = uint64_t{1} << (at % 64);
+    word = closed ? word | bit : word & ~bit;
+}
+
+void ResourceTable::close_pad(const Claim &claim, int cycle) {
+    const auto pad = static_cast<size_t>(claim.pad);
+    const int near = std::min(starts_apart(claim), interval_) - 1;
+    for (int c = cycle - near; c <= cycle + near; c++)
+        close((claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + pad, index(c), starts_near(claim, c));
+}
+
+int ResourceTable::until_open(const Claim &claim, size_t at) const {
+    std::array<const uint64_t *, 1 + 1 + 2 * most_banks> those;
+    size_t count = 0;
+    const auto add = [&](size_t set) { those[count++] = &closed_[set * words_]; };
+    add(static_cast<size_t>(unit_index(claim.unit)));
+    if (claim.unit == Unit::Vlsu && machine_.timed()) add((claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + static_cast<size_t>(claim.pad));
+    for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1) add(scalar_sets + static_cast<size_t>(std::countr_zero(banks)));
+    for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1) add(vector_sets + static_cast<size_t>(std::countr_zero(banks)));
+    const size_t rows = rows_.size();
+    for (size_t passed = 0; passed < rows;) {
+        const size_t here = std::min<size_t>(64 - at % 64, rows - at);   // rows of this word from `at` on
+        uint64_t closed = 0;
+        for (size_t i = 0; i < count; i++) closed |= those[i][at / 64];
+        const auto first = static_cast<size_t>(std::countr_one(closed >> (at % 64)));
+        if (first < here) return static_cast<int>(passed + first);
+        passed += here;
+        at = at + here == rows ? 0 : at + here;
+    }
+    return static_cast<int>(rows);
 }
 
 int ResourceTable::first_fit(const Claim &claim, int first, int last) const {
-    const int unit = bit_of(claim.unit);
-    int cycle = first;
-    for (size_t at = index(first); cycle <= last; cycle++, at = after(at))
-        if ((at >= rows_.size() || (rows_[at].blocked & unit) == 0) && fits(claim, cycle)) break;
-    return cycle;
+    for (int cycle = first; cycle <= last; cycle++) {
+        if (words_ > 0) cycle += until_open(claim, index(cycle));
+        if (cycle > last) break;
+        if (fits(claim, cycle)) return cycle;
+    }
+    return std::max(first, last + 1);
 }
 
 // The pad starts a row every few cycles in each direction; its queue takes the rest, but not for ever, and what waits
 // there can be overtaken. Where packets take longer the queue may grow a little while the code is in the cache.
+int ResourceTable::starts_apart(const Claim &claim) const {
+    const auto period = static_cast<int>(claim.opcode == Opcode::vreg_ld ? machine_.pad.read_ii : machine_.pad.write_ii);
+    return packet_cycles_ > 1 ? std::max(1, period - 1) : period;
+}
+
 bool ResourceTable::starts_near(const Claim &claim, int cycle) const {
     const bool load = claim.opcode == Opcode::vreg_ld;
-    const auto period = static_cast<int>(load ? machine_.pad.read_ii : machine_.pad.write_ii);
-    const int ii = packet_cycles_ > 1 ? std::max(1, period - 1) : period;
+    const int ii = starts_apart(claim);
     const int pad = bit_of(claim.pad), first = interval_ > 0 ? cycle - ii + 1 : std::max(0, cycle - ii + 1);
     size_t at = index(first);
     for (int c = first; c < cycle + ii && at < rows_.size(); c++, at = after(at))
@@ -185,6 +231,7 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     if (kind == Unit::Vlsu) {
         mark(now.vlsu, bit_of(claim.pad));
         mark(claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started, bit_of(claim.pad));
+        if (words_ > 0) close_pad(claim, cycle);
     } else if (kind == Unit::Sdma) {
         mark(now.sdma, bit_of(claim.pad));
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {
@@ -198,6 +245,10 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     // No other operation of the packet reads these banks.
     mark(now.scalar_banks, claim.scalar_banks);
     mark(now.vector_banks, claim.vector_banks);
+    if (words_ > 0) {
+        for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1) close(scalar_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
+        for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1) close(vector_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
+    }
     settle(now);
 }
 

@@ -28,6 +28,8 @@ public:
         : kernel_(kernel), machine_(*kernel.machine), interval_(interval), packet_cycles_(packet_cycles) {
         if (interval > 0) rows_.resize(interval);
         phase_.fill(-1);
+        words_ = (rows_.size() + 63) / 64;
+        closed_.assign(sets * words_, 0);
     }
     Claim claim(const Op &op) const;
     std::vector<Claim> claims(const std::vector<Op> &ops) const;
@@ -39,6 +41,14 @@ public:
         const Row *now = row(cycle);
         return now != nullptr && now->slots >= machine_.issue.slots;
     }
+    // Is there no room in this cycle for a reason that is seen at once? Otherwise fits() decides.
+    bool refuses(const Claim &claim, int cycle) const {
+        const Row *now = row(cycle);
+        if (now == nullptr) return false;
+        const int pads = claim.unit == Unit::Vlsu ? now->vlsu : claim.unit == Unit::Sdma ? now->sdma : 0;
+        return ((now->blocked & unit_bit(claim.unit)) | (now->scalar_banks & claim.scalar_banks) | (now->vector_banks & claim.vector_banks)) != 0 || (claim.pad >= 0 && (pads >> claim.pad & 1) != 0);
+    }
+    static constexpr uint16_t unit_bit(Unit unit) { return static_cast<uint16_t>(1 << static_cast<int>(unit)); }
     void take(const Claim &claim, int cycle);
     void release(const Claim &claim, int cycle) { change(claim, cycle, -1); }
     bool fits(const Op &op, int cycle) const { return fits(claim(op), cycle); }
@@ -82,8 +92,15 @@ private:
         if (at >= rows_.size()) rows_.resize(at + 64);
         return rows_[at];
     }
-    void settle(Row &now) const;
+    void settle(Row &now);
+    // How far behind this row the first is that no set of the claim has; at least the interval if there is none.
+    int until_open(const Claim &claim, size_t at) const;
+    void close(size_t set, size_t at, bool closed);
+    // Which rows are too near to one in which the pad starts a row in the direction of the claim.
+    void close_pad(const Claim &claim, int cycle);
     bool fits_packet(const Claim &claim, const Row &now) const;
+    // Cycles between the rows that a pad starts in the direction of the claim.
+    int starts_apart(const Claim &claim) const;
     bool starts_near(const Claim &claim, int cycle) const;
     void change(const Claim &claim, int cycle, int sign);
     int busy_cycles(Opcode opcode) const;
@@ -95,6 +112,13 @@ private:
 
     int interval_, packet_cycles_;
     std::vector<Row> rows_;
+    // With an interval, sets of rows, `words_` words each, a bit a row: those in which a unit is blocked, a pad cannot start a load or a
+    // store, or a bank of scalars or vectors is read.
+    static constexpr size_t most_pads = 8, most_banks = 8;
+    static constexpr size_t load_sets = 16, store_sets = load_sets + most_pads, scalar_sets = store_sets + most_pads, vector_sets = scalar_sets + most_banks,
+                            sets = vector_sets + most_banks;
+    size_t words_ = 0;
+    std::vector<uint64_t> closed_;
     // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
     std::array<int, 16> phase_;
     bool paced_ = false;   // by a lane unit that is busy all the time

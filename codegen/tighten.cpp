@@ -41,6 +41,8 @@ private:
 
     bool move_if_fits(int i, int to) {
         const int now = graph_.cycle[i];
+        // What makes no room in other packets by leaving its own.
+        if (claims_[i].busy == 1 && table_.refuses(claims_[i], to)) return false;
         table_.release(claims_[i], now);
         const bool fits = table_.fits(claims_[i], to);
         table_.take(claims_[i], fits ? to : now);
