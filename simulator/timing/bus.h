@@ -31,24 +31,31 @@ private:
 
 class Bus {
 public:
-    Bus(const Machine &machine, Wakes &wakes) : launches_(static_cast<int>(machine.bus.launches)), wake_(wakes.bus) {
-        next_launch_.fill(never);
-    }
+    Bus(const Machine &machine, Wakes &wakes) : launches_(static_cast<int>(machine.bus.launches)), wake_(wakes.bus) {}
 
     // From which cycle on a master has a beat to launch; `never` while it has none or may not.
     void set_next_launch(int master, Cycle from) {
-        next_launch_[static_cast<size_t>(master)] = from;
+        const uint32_t bit = 1u << master;
+        ready_ &= ~bit;
+        later_ &= ~bit;
+        if (from == never) {
+            return;
+        }
+        (from <= next_step_ ? ready_ : later_) |= bit;
+        from_[static_cast<size_t>(master)] = from;
         wake_ = std::min(wake_, from);
     }
 
     // Calls launch(master) for each launch of this cycle; it must set the master's next launch to a later cycle.
     template <class Launch>
     void step(Cycle now, Launch &&launch) {
-        // All masters each time, so that the host need not guess which of them wait.
-        uint32_t ready = 0;
-        for (int master = 0; master < master_count; master++) {
-            ready |= uint32_t{next_launch_[static_cast<size_t>(master)] <= now} << master;
+        next_step_ = now + 1;
+        for (uint32_t left = later_; left != 0; left &= left - 1) {
+            const uint32_t come = uint32_t{from_[static_cast<size_t>(std::countr_zero(left))] <= now} << std::countr_zero(left);
+            ready_ |= come;
+            later_ &= ~come;
         }
+        uint32_t ready = ready_;
         for (int count = 0; count < launches_ && ready != 0; count++) {
             // The first after the last one, around.
             const uint32_t behind = ready >> (last_ + 1) << (last_ + 1);
@@ -56,17 +63,20 @@ public:
             ready &= ~(1u << last_);
             launch(last_);
         }
-        Cycle next = never;
-        for (const Cycle from : next_launch_) {
-            next = std::min(next, from);
+        Cycle next = ready_ != 0 ? next_step_ : never;
+        for (uint32_t left = later_; left != 0; left &= left - 1) {
+            next = std::min(next, from_[static_cast<size_t>(std::countr_zero(left))]);
         }
-        wake_ = std::max(next, now + 1);
+        wake_ = next;
     }
 
 private:
     const int launches_;
     Cycle &wake_;
-    std::array<Cycle, master_count> next_launch_;
+    // One bit a master: those that may launch in the next step, and those that may from a cycle on.
+    uint32_t ready_ = 0, later_ = 0;
+    std::array<Cycle, master_count> from_{};
+    Cycle next_step_ = 0;          // no step before it is to come
     int last_ = master_count - 1;  // so that the instruction cache is first at reset
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace atalla::timing {
@@ -36,11 +37,13 @@ public:
     // What pop() took last, until the next push().
     const T &popped() const { return storage_[(head_ - 1) & mask_]; }
 
-    void push(const T &value) {
+    // Made in place from its members: a copy would read in one piece what the host has just written in several, and wait.
+    template <class... Members>
+    void push(const Members &...members) {
         if (size_ > mask_) [[unlikely]] {
             grow();
         }
-        storage_[(head_ + size_) & mask_] = value;
+        new (&storage_[(head_ + size_) & mask_]) T{members...};
         size_++;
     }
     void pop() {
@@ -64,16 +67,20 @@ private:
     size_t head_ = 0, size_ = 0;
 };
 
-// The earliest cycle in which each part of the memory has something to do, `never` while it has nothing; too early does no harm. The
-// clock looks only here. Each part keeps its own entry; the DMA engines lower those of the pads they bring rows to.
+// The earliest cycle in which each part of the memory has something to do, `never` while it has nothing; too early does no
+// harm. The clock looks only here. Each part keeps its own entry; the DMA engines lower those of the pads they bring rows to.
 struct Wakes {
     std::array<Cycle, 4> pad = {never, never, never, never};
     Cycle bus = never, dram = never, completion = never;
 
-    Cycle next() const { return std::min({pad[0], pad[1], pad[2], pad[3], bus, dram, completion}); }
+    Cycle next() const {
+        const Cycle pads = std::min(std::min(pad[0], pad[1]), std::min(pad[2], pad[3]));
+        return std::min(std::min(pads, bus), std::min(dram, completion));
+    }
     // The pads whose entry has come, one bit each.
     uint32_t pads_due(Cycle now) const {
-        return uint32_t{pad[0] <= now} | uint32_t{pad[1] <= now} << 1 | uint32_t{pad[2] <= now} << 2 | uint32_t{pad[3] <= now} << 3;
+        return uint32_t{pad[0] <= now} | uint32_t{pad[1] <= now} << 1 | uint32_t{pad[2] <= now} << 2 |
+               uint32_t{pad[3] <= now} << 3;
     }
 };
 

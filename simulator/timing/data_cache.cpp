@@ -25,8 +25,7 @@ void DataCache::issue(uint32_t address, bool is_store, RegisterId destination, C
             request_line(replaced.line, true, now + 1);
         }
         request_line(line, false, now + 1);
-        miss_ = {now, replaced.dirty ? cache_.miss_dirty : cache_.miss_clean, is_store, destination,
-                 cache_.line / cache_.beat};
+        miss_ = {now, replaced.dirty ? cache_.miss_dirty : cache_.miss_clean, is_store, destination, cache_.line / cache_.beat};
         units_.set_ready(Source::Ex5, never);
         misses_++;
         replaced = {line, false};
@@ -41,7 +40,7 @@ void DataCache::request_line(int64_t line, bool write, Cycle from) {
         if (requests_.empty()) {
             bus_.set_next_launch(data_master, from);
         }
-        requests_.push({from, {address, 0, data_master, write}});
+        requests_.push(from, Beat(address, 0, data_master, write));
     }
 }
 
@@ -57,13 +56,12 @@ void DataCache::arrive(bool write, Cycle now) {
         return;
     }
     const Cycle hit_latency = miss_.is_store ? timing_.store_hit : timing_.load_hit;
-    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store,
-           miss_.destination, true, now);
+    finish(miss_.issued, hit_latency + std::max(miss_.least, now - (miss_.issued + 1)), miss_.is_store, miss_.destination, true,
+           now);
 }
 
 // The latency of the access is known.
-void DataCache::finish(Cycle issued, Cycle latency, bool is_store, RegisterId destination, bool missed,
-                       Cycle next_write_back) {
+void DataCache::finish(Cycle issued, Cycle latency, bool is_store, RegisterId destination, bool missed, Cycle next_write_back) {
     units_.set_ready(Source::Ex5, issued + latency + timing_.ii_after_L);
     if (is_store) {
         last_store_ = std::max(last_store_, issued + 1 + latency);

@@ -130,7 +130,7 @@ Beat Dma::launch(uint32_t pad, Cycle now) {
     return beat;
 }
 
-void Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
+bool Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
     Engine &engine = engines_[pad];
     // A launch that waited for this beat may follow in the same cycle.
     if (engine.outstanding-- == timing_.outstanding) {
@@ -139,6 +139,7 @@ void Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
     if (!engine.transfer.is_load) {
         if (engine.launch_row == engine.rows() && engine.outstanding == 0) {
             end(engine, now);
+            return true;
         }
     } else if (--engine.beats_left[row] == 0) {
         engine.row_ready_at[row] = now + 1;
@@ -146,6 +147,7 @@ void Dma::arrive(uint32_t pad, uint32_t row, Cycle now) {
             update_present(engine, now + 1);
         }
     }
+    return false;
 }
 
 // Rule 31: engine and rs1 are free from the cycle after the end.

@@ -30,9 +30,7 @@ public:
     void start(const Transfer &transfer, Cycle now);
 
     // The transfer in flight on a pad in this cycle, its last one included; nullptr if there is none (rule 53).
-    const Transfer *in_flight(uint32_t pad, Cycle now) const {
-        return free_at_[pad] > now ? &engines_[pad].transfer : nullptr;
-    }
+    const Transfer *in_flight(uint32_t pad, Cycle now) const { return free_at_[pad] > now ? &engines_[pad].transfer : nullptr; }
     // Whether a transfer in flight in this cycle holds this register.
     bool holds(RegisterId reg, Cycle now) const {
         for (uint32_t pad = 0; pad < engines_.size(); pad++) {
@@ -52,8 +50,8 @@ public:
     void row_started(uint32_t pad, Cycle now);
 
     Beat launch(uint32_t pad, Cycle now);
-    // A beat of row `row` completed.
-    void arrive(uint32_t pad, uint32_t row, Cycle now);
+    // A beat of row `row` completed. Returns whether the transfer ends.
+    bool arrive(uint32_t pad, uint32_t row, Cycle now);
 
     // The end of the last transfer that ended (rule 41).
     Cycle last_end() const { return last_end_; }

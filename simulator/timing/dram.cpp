@@ -20,8 +20,7 @@ Dram::Dram(const Machine &machine, Wakes &wakes, Observer *observer)
       group_mask_(static_cast<int>(parameters_.groups - 1)),
       address_bits_(row_shift_ + bits_of(parameters_.banks)),
       banks_(static_cast<size_t>(parameters_.banks)),
-      group_ready_at_(static_cast<size_t>(parameters_.groups), 0),
-      group_banks_(static_cast<size_t>(parameters_.groups), 0),
+      groups_(static_cast<size_t>(parameters_.groups)),
       refresh_at_(parameters_.refresh > 0 ? parameters_.refresh_interval : never),
       served_(static_cast<size_t>(parameters_.complete) + 1) {
     for (size_t index = 0; index < banks_.size(); index++) {
@@ -43,19 +42,14 @@ int Dram::take_oldest(List &list) {
 }
 
 void Dram::add_hit(size_t bank, int slot) {
-    const size_t kind = queued_[static_cast<size_t>(slot)].beat.write();
+    const Queued &queued = queued_[static_cast<size_t>(slot)];
+    const size_t kind = queued.beat.write();
     List &hits = banks_[bank].hits[kind];
-    const bool first = hits.empty();
-    append(hits, slot);
-    if (first) {
+    if (hits.empty()) {
         with_hits_[kind] |= uint64_t{1} << bank;
-        update_oldest(bank, kind);
+        oldest_[kind][bank] = queued.order;
     }
-}
-
-void Dram::update_oldest(size_t bank, size_t kind) {
-    const uint64_t age = queued_[static_cast<size_t>(banks_[bank].hits[kind].oldest)].age;
-    oldest_[kind][bank] = (age << bank_bits | bank) << 1 | kind;
+    append(hits, slot);
 }
 
 void Dram::launch(Cycle now, Beat beat) {
@@ -71,9 +65,8 @@ void Dram::launch(Cycle now, Beat beat) {
     Bank &bank = banks_[index];
     Queued &queued = queued_[static_cast<size_t>(slot)];
     queued.beat = beat;
-    queued.row = static_cast<int64_t>(beat.address()) >> address_bits_;
-    queued.age = next_age_++;
-    if (queued.row == bank.open_row) {
+    queued.order = (next_age_++ << bank_bits | index) << 1 | uint64_t{beat.write()};
+    if (row_of(beat) == bank.open_row) {
         add_hit(index, slot);
     } else {
         append(bank.misses, slot);
@@ -124,8 +117,8 @@ void Dram::close_row(size_t index) {
     for (;;) {
         List *oldest = nullptr;
         for (List *list : {&bank.hits[0], &bank.hits[1], &bank.misses}) {
-            if (!list->empty() && (oldest == nullptr || queued_[static_cast<size_t>(list->oldest)].age <
-                                                            queued_[static_cast<size_t>(oldest->oldest)].age)) {
+            if (!list->empty() && (oldest == nullptr || queued_[static_cast<size_t>(list->oldest)].order <
+                                                            queued_[static_cast<size_t>(oldest->oldest)].order)) {
                 oldest = list;
             }
         }
@@ -160,10 +153,10 @@ bool Dram::wants_other_row(const Bank &bank, Cycle now) const {
     if (bank.misses.empty() || bank.ready_at > now) {
         return false;
     }
-    const uint64_t age = queued_[static_cast<size_t>(bank.misses.oldest)].age;
+    const uint64_t order = queued_[static_cast<size_t>(bank.misses.oldest)].order;
     for (const List &hits : bank.hits) {
         if (!hits.empty() &&
-            (bank.served < parameters_.row_hit_cap || queued_[static_cast<size_t>(hits.oldest)].age < age)) {
+            (bank.served < parameters_.row_hit_cap || queued_[static_cast<size_t>(hits.oldest)].order < order)) {
             return false;
         }
     }
@@ -175,12 +168,12 @@ void Dram::open_row(size_t index, Cycle now) {
     Bank &bank = banks_[index];
     bank.ready_at = now + (bank.open_row < 0 ? parameters_.open_closed : parameters_.open_conflict);
     preparing_ |= uint64_t{1} << index;
-    bank.open_row = queued_[static_cast<size_t>(bank.misses.oldest)].row;
+    bank.open_row = row_of(queued_[static_cast<size_t>(bank.misses.oldest)].beat);
     List all = bank.misses;
     bank.misses = {};
     while (!all.empty()) {
         const int slot = take_oldest(all);
-        if (queued_[static_cast<size_t>(slot)].row == bank.open_row) {
+        if (row_of(queued_[static_cast<size_t>(slot)].beat) == bank.open_row) {
             add_hit(index, slot);
         } else {
             append(bank.misses, slot);
@@ -216,8 +209,8 @@ uint64_t Dram::open_banks(Cycle now) {
         }
     }
     uint64_t busy = preparing_;
-    for (size_t group = 0; group < group_banks_.size(); group++) {
-        busy |= group_ready_at_[group] > now ? group_banks_[group] : 0;
+    for (size_t group = 0; group < groups_; group++) {
+        busy |= group_banks_[group] & -uint64_t{group_ready_at_[group] > now};
     }
     return ~busy;
 }
@@ -245,7 +238,7 @@ void Dram::serve(size_t index, size_t kind, Cycle now) {
     if (bank.hits[kind].empty()) {
         with_hits_[kind] &= ~(uint64_t{1} << index);
     } else {
-        update_oldest(index, kind);
+        oldest_[kind][index] = queued_[static_cast<size_t>(bank.hits[kind].oldest)].order;
     }
     if (!bank.misses.empty()) {
         check_rows_ |= uint64_t{1} << index;
@@ -253,7 +246,7 @@ void Dram::serve(size_t index, size_t kind, Cycle now) {
     if (served_.empty()) {
         completion_ = now + parameters_.complete;
     }
-    served_.push({now + parameters_.complete, beat});
+    served_.push(now + parameters_.complete, beat);
     if (observer_ != nullptr) [[unlikely]] {
         observer_->serves_beat(static_cast<uint32_t>(index), beat.address(), beat.write(), beat.master(), now, parameters_.cas);
     }

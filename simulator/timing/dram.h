@@ -37,9 +37,8 @@ private:
     static constexpr size_t most_banks = 64, bank_bits = 6;
     struct Queued {
         Beat beat;
-        int64_t row;
-        uint64_t age;
-        int next;  // in its list, -1: none
+        uint64_t order;  // its age, bank and kind in one number, the least of which goes first
+        int next;        // in its list, -1: none
     };
     // Beats from old to young.
     struct List {
@@ -62,7 +61,7 @@ private:
     void append(List &list, int slot);
     int take_oldest(List &list);
     void add_hit(size_t bank, int slot);
-    void update_oldest(size_t bank, size_t kind);
+    int64_t row_of(Beat beat) const { return static_cast<int64_t>(beat.address()) >> address_bits_; }
     void close_row(size_t bank);
     bool refreshing(Cycle now);
     void row_commands(Cycle now);
@@ -80,12 +79,14 @@ private:
     std::vector<Queued> queued_;
     List unused_;
     std::vector<Bank> banks_;
-    std::vector<Cycle> group_ready_at_;
-    std::vector<uint64_t> group_banks_;
-    // One bit a bank: those that may need a row command, that prepare a row, that have queued reads and writes of their open row.
+    const size_t groups_;
+    std::array<Cycle, most_banks> group_ready_at_{};
+    std::array<uint64_t, most_banks> group_banks_{};
+    // One bit a bank: those that may need a row command, that prepare a row, that have queued reads and writes of their open
+    // row.
     uint64_t check_rows_ = 0, preparing_ = 0;
     std::array<uint64_t, 2> with_hits_{};
-    // By kind and bank, of the oldest hit: its age, bank and kind in one number, the least of which goes first.
+    // By kind and bank, of the oldest hit.
     std::array<std::array<uint64_t, most_banks>, 2> oldest_{};
     int queued_count_ = 0;
     uint64_t next_age_ = 0;

@@ -92,8 +92,10 @@ template <Advance advance>
         }
         if (advance == Advance::EveryCycle || writeback_.due(now_)) {
             writeback_.step(now_);
+            issue_wake_ = now_;
         }
-        const bool issued = issue_step();
+        // While nothing has changed that the packet waits for, it waits for the same reason.
+        const bool issued = (advance == Advance::EveryCycle || issue_wake_ <= now_) && issue_step();
         if (!issued) {
             count_stall(now_, 1);
         }
@@ -116,7 +118,7 @@ template <Advance advance>
 
 // The earliest cycle in which something happens while a packet waits.
 Cycle Engine::next_event() const {
-    const Cycle event = std::min({issue_wake_, wakes_.next(), writeback_.next_due(now_)});
+    const Cycle event = std::min(std::min(issue_wake_, wakes_.next()), writeback_.next_due(now_));
     if (event == never) [[unlikely]] {
         throw Error(
             fmt::format("the simulator is stuck in cycle {}: the packet at 0x{:08X} waits for nothing", now_, state_.pc));
@@ -157,8 +159,13 @@ void Engine::complete_beat() {
     }
     const Beat beat = dram_.take_completed();
     if (beat.master() >= first_pad_master) {
-        dma_.arrive(static_cast<uint32_t>(beat.master() - first_pad_master), beat.row(), now_);
-    } else if (beat.master() == instruction_master) {
+        if (dma_.arrive(static_cast<uint32_t>(beat.master() - first_pad_master), beat.row(), now_)) {
+            issue_wake_ = now_;
+        }
+        return;
+    }
+    issue_wake_ = now_;
+    if (beat.master() == instruction_master) {
         instruction_cache_.arrive(beat.address(), now_);
     } else {
         data_cache_.arrive(beat.write(), now_);

@@ -76,7 +76,7 @@ private:
             if (requests_.empty()) {
                 bus_.set_next_launch(instruction_master, now + 1);
             }
-            requests_.push({now + 1, sector});
+            requests_.push(now + 1, sector);
         }
     }
 

@@ -308,6 +308,7 @@ void Engine::go_on(TimedPacket &packet, const PacketOutcome &outcome) {
     const bool steps = packet.followed && outcome.next_pc == int64_t{packet.values.address} + packet_bytes;
     waiting_ = steps ? waiting_ + 1 : jump(packet, outcome.next_pc);
     gate_ = Gate::LookUp;
+    issue_wake_ = now_ + 1;
     if (issued_ == options_.step_limit) [[unlikely]] {
         refuse_step_limit(options_.step_limit);
     }

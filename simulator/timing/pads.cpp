@@ -25,16 +25,19 @@ Pad::Pad(uint32_t number, const Machine &machine, Dma &dma, Writeback &writeback
 void Pad::issue(bool write, uint32_t row, RegisterId destination, int32_t packet, uint64_t order, Cycle now) {
     (write ? stores_waiting_ : loads_)++;
     pending_[write][row % filter_size]++;
-    vlsu_.push({order, now + present_delay_, packet, row, destination, write, false});
+    vlsu_.push(order, now + present_delay_, packet, row, destination, write, false);
     wake_ = std::min(wake_, now + present_delay_);
 }
 
 bool Pad::step(Cycle now) {
-    if (pass(now)) {
-        return vlsu_.popped().write;
+    const Cycle next_row = dma_.next_present(number_);
+    if (waiting_[0].empty() && waiting_[1].empty()) {
+        if (next_row > now ? pass_access(now, next_row) : pass_row(now)) {
+            return true;
+        }
     }
     if (!full()) {
-        accept(now);
+        accept(now, next_row <= now);
     }
     const bool read = may_start(false, now), write = may_start(true, now);
     // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.
@@ -54,15 +57,11 @@ bool Pad::step(Cycle now) {
 }
 
 // What mostly happens: nothing waits, and the only access presented is accepted and starts at once.
-bool Pad::pass(Cycle now) {
-    const Cycle next_row = dma_.next_present(number_);
-    if (vlsu_.empty() || !waiting_[0].empty() || !waiting_[1].empty() || next_row <= now) {
+bool Pad::pass_access(Cycle now, Cycle next_row) {
+    if (vlsu_.empty() || vlsu_.front().present_at > now || next_start_[vlsu_.front().write] > now) {
         return false;
     }
     const PadRequest &access = vlsu_.front();
-    if (access.present_at > now || next_start_[access.write] > now) {
-        return false;
-    }
     check_order(access, now);
     start(access, now);
     vlsu_.pop();
@@ -71,11 +70,28 @@ bool Pad::pass(Cycle now) {
     return true;
 }
 
+// The same with the row that the DMA engine presents.
+bool Pad::pass_row(Cycle now) {
+    const bool write = dma_.transfer(number_).is_load;
+    const Cycle next_access = vlsu_.empty() ? never : vlsu_.front().present_at;
+    if (next_start_[write] > now || (next_access <= now && accept_per_cycle_ > 1)) {
+        return false;
+    }
+    const PadRequest row = row_from_dma(now);
+    check_order(row, now);
+    pending_[write][row.row % filter_size]++;
+    start(row, now);
+    wake_ = std::max(now + 1, std::min(next_access, dma_.next_present(number_)));
+    return true;
+}
+
 // Rule 27: the DMA engine goes before the VLSU.
-void Pad::accept(Cycle now) {
+void Pad::accept(Cycle now, bool row_presented) {
     int accepted = 0;
-    if (dma_.next_present(number_) <= now) {
-        accept_from_dma(now);
+    if (row_presented) {
+        const PadRequest row = row_from_dma(now);
+        pending_[row.write][row.row % filter_size]++;
+        waiting_[row.write].push(row);
         accepted++;
     }
     if (accepted < accept_per_cycle_ && !vlsu_.empty() && vlsu_.front().present_at <= now) {
@@ -84,13 +100,11 @@ void Pad::accept(Cycle now) {
     }
 }
 
-void Pad::accept_from_dma(Cycle now) {
+// Accepts the row that the DMA engine presents.
+PadRequest Pad::row_from_dma(Cycle now) {
     const auto tile_row = static_cast<uint32_t>(dma_.accept_row(number_, now));
     const Transfer &transfer = dma_.transfer(number_);
-    const bool write = transfer.is_load;
-    const uint32_t row = transfer.tile.pad_row + tile_row;
-    pending_[write][row % filter_size]++;
-    waiting_[write].push({transfer.order, now, transfer.packet, row, no_register, write, true});
+    return {transfer.order, now, transfer.packet, transfer.tile.pad_row + tile_row, no_register, transfer.is_load, true};
 }
 
 // Rule 51: no older request of the other direction for the same row may be waiting, in the VLSU or in the pad.

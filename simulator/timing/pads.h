@@ -18,7 +18,8 @@ public:
 
     // Whether a vreg.ld (or vreg.st) may issue (rule 26).
     bool accepts(bool store) const {
-        return store ? stores_waiting_ < store_queue_ : loads_ - static_cast<int64_t>(writeback_.written(source_)) < load_queue_;
+        return store ? stores_waiting_ < store_queue_
+                     : loads_ - static_cast<int64_t>(writeback_.written(source_)) < load_queue_;
     }
 
     // A vreg.ld (or vreg.st) of a row issues now. `destination` is the vector that a load gives.
@@ -40,9 +41,10 @@ private:
     };
 
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
-    void accept(Cycle now);
-    void accept_from_dma(Cycle now);
-    bool pass(Cycle now);
+    void accept(Cycle now, bool row_presented);
+    PadRequest row_from_dma(Cycle now);
+    bool pass_access(Cycle now, Cycle next_row);
+    bool pass_row(Cycle now);
     bool may_start(bool write, Cycle now) const { return !waiting_[write].empty() && now >= next_start_[write]; }
     void check_order(const PadRequest &starting, Cycle now) const {
         if (pending_[!starting.write][starting.row % filter_size] != 0) {
