@@ -103,8 +103,9 @@ private:
         define(turn.weights, args({k, w, c, tt}), Vs(args({c * lanes + k, tt * lanes + w})));
         define(turn.part, args({k, d, tt}), 0.0f);
         turn.part(args({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(args({r, k, d / lanes, tt})));
-        define(Vt, args({k, d, tt}), bf16(1.0f));
+        define(Vt, args({k, d, tt}), undef<BFloat>());
         Vt(args({k, columns, tt})) = bf16(turn.part(args({k, columns, tt})));
+        Vt(args({k, beyond, tt})) = bf16(1.0f);
         if (shape_.mask) {
             const Expr column = tt * lanes + k;
             if (keys_ % lanes != 0 || partial)
@@ -224,6 +225,12 @@ private:
         fix_shape(out.output_buffer(), shape_.out_extents());
 
         const auto at_block = [&](Func f) { f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_); };
+        // Queries come and results leave beside the computation of other blocks.
+        const bool beside = machine_.timed() && queries_ > rows_ * blocks_;
+        const auto at_block_beside = [&](Func f) {
+            at_block(f);
+            if (beside) f.hoist_storage_root().ring_buffer(2);
+        };
         const int key_rows = key_tiles_ * lanes;
         // Keys and values stay for all queries of a head.
         const auto at_head = [&](Func f) {
@@ -247,9 +254,10 @@ private:
         if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, turn_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
         else Vt.update().reorder(k, ci, co, tt).vectorize(k, lanes);
         schedule_dot(turn, Vt, co, width_ % lanes == 0 ? cu : ci, k, turn_unroll_);
+        Vt.update(1).vectorize(k, lanes);
 
         Qs.vectorize(k, lanes);
-        at_block(Qs);
+        at_block_beside(Qs);
         if (shape_.mask) {
             Ms.vectorize(k, lanes);
             at_block(Ms);
@@ -291,7 +299,7 @@ private:
         sums.compute_at(O, c).bound_extent(i, rows_).vectorize(d, lanes);
         sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
         schedule_dot(pv, sums, summed.x, iu, d, lanes);
-        at_block(Y);
+        at_block_beside(Y);
         // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
         constexpr int reciprocals = 8;
         in_groups(Y, std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
@@ -326,7 +334,7 @@ private:
         largest{"largest"}, M{"M"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
-    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
+    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, beyond{width_, width_tiles_ * lanes - width_, "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
         summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"},
         before{-hidden_rows_, hidden_rows_, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };

@@ -26,8 +26,9 @@ int64_t blocks_together(const AttentionShape &shape, const Point &point) { retur
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
     const int64_t round = machine.pad.count, rows = block_rows(shape, point), stored = (rows + round - 1) / round * round * blocks_together(shape, point);
     const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
+    const int64_t slots = machine.timed() && shape.queries > rows * blocks_together(shape, point) ? 2 : 1;   // of queries and results, which come and go
     int64_t sum = lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += stored * (depth_tiles + (2 + shape.mask) * key_tiles + tiles_of(shape.width) + width_tiles);
+    sum += stored * (slots * (depth_tiles + tiles_of(shape.width)) + (2 + shape.mask) * key_tiles + width_tiles);
     // These are in one pad.
     if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
     return sum + round;
