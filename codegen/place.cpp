@@ -172,26 +172,67 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
 }
 
 // Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages of the
-// DRAM, neighbours in a turn are in different bank groups if there are some: the first half of a turn then keeps all groups busy.
-void take_turns(std::vector<Tile> &tiles, const Machine &machine) {
-    std::map<int, int> count;
-    std::vector<std::pair<int, Tile>> turns;
-    for (const Tile &tile : tiles) turns.push_back({count[tile.pad]++, tile});
-    std::stable_sort(turns.begin(), turns.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-    // The order of pads that suits the first turn is that of all.
-    const int64_t page = machine.dram.row_bytes / 2;
-    std::map<int64_t, int> tiles_of_group;
-    std::map<int, int> place_of_pad;
-    for (const auto &[turn, tile] : turns) {
-        if (turn > 0 || page <= 0 || tile.rows * tile.pitch > page) break;
-        place_of_pad[tile.pad] = tiles_of_group[floor_mod(floor_div(tile.mem, page), machine.dram.groups)]++;
+// DRAM, those that are moved at the same time are in different bank groups if there are some: neighbours in a turn, or where a turn lies in one
+// group and the next in another, every other pad is a turn ahead.
+class Turns {
+public:
+    Turns(const std::vector<Tile> &tiles, const Machine &machine) : page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
+        std::map<int, int> count;
+        for (const Tile &tile : tiles) turns_.push_back({count[tile.pad]++, tile});
+        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
-    if (tiles_of_group.size() > 1)
-        std::stable_sort(turns.begin(), turns.end(), [&](const auto &a, const auto &b) {
-            return a.first != b.first ? a.first < b.first : place_of_pad[a.second.pad] < place_of_pad[b.second.pad];
+
+    std::vector<Tile> in_order() {
+        if (inside_pages()) {
+            if (change_groups()) exchange();
+            else mix_groups();
+        }
+        std::vector<Tile> tiles;
+        for (const auto &[turn, tile] : turns_) tiles.push_back(tile);
+        return tiles;
+    }
+
+private:
+    int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
+
+    bool inside_pages() const {
+        return page_ > 0 && std::all_of(turns_.begin(), turns_.end(), [&](const auto &turn) { return turn.first > 0 || turn.second.rows * turn.second.pitch <= page_; });
+    }
+
+    // Do all pads take part in an even number of turns, each in one group and not in that of the turn before?
+    bool change_groups() const {
+        const int last = turns_.empty() ? 0 : turns_.back().first;
+        std::map<int, int64_t> group;
+        for (const auto &[turn, tile] : turns_)
+            if (group.try_emplace(turn, group_of(tile)).first->second != group_of(tile)) return false;
+        for (int turn = 1; turn <= last; turn++)
+            if (group[turn] == group[turn - 1]) return false;
+        return last % 2 == 1 && turns_.size() % static_cast<size_t>(last + 1) == 0 && turns_.size() > static_cast<size_t>(last + 1);
+    }
+
+    // First the even turns of even pads beside the odd ones of odd pads, then the others.
+    void exchange() {
+        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) {
+            const auto key = [](const auto &turn) { return std::pair((turn.first + turn.second.pad) % 2, turn.first / 2); };
+            return key(a) < key(b);
         });
-    for (size_t i = 0; i < tiles.size(); i++) tiles[i] = turns[i].second;
-}
+    }
+
+    // The order of pads that suits the first turn is that of all.
+    void mix_groups() {
+        std::map<int64_t, int> tiles_of_group;
+        std::map<int, int> place_of_pad;
+        for (const auto &[turn, tile] : turns_)
+            if (turn == 0) place_of_pad[tile.pad] = tiles_of_group[group_of(tile)]++;
+        if (tiles_of_group.size() > 1)
+            std::stable_sort(turns_.begin(), turns_.end(), [&](const auto &a, const auto &b) {
+                return a.first != b.first ? a.first < b.first : place_of_pad[a.second.pad] < place_of_pad[b.second.pad];
+            });
+    }
+
+    const int64_t page_, groups_;   // elements of a page
+    std::vector<std::pair<int, Tile>> turns_;
+};
 
 // Does a copy or an access touch rows of one slot alone, whose number one of the terms gives?
 bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box> &boxes, int64_t slot_rows) {
@@ -344,7 +385,7 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
         if (node.copy) {
             const Allocation &allocation = kernel.allocations[node.copy->allocation];
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
-            take_turns(node.copy->tiles, machine);
+            node.copy->tiles = Turns(node.copy->tiles, machine).in_order();
         }
     });
 }
