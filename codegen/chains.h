@@ -12,8 +12,8 @@ namespace atalla::codegen {
 struct Chains {
     // Each in the order of placing, highest first; what connects the others comes last.
     std::vector<std::vector<int>> in_turn;
-    // In program order where there are several chains besides that one and all have the same operations: the n-th ones of all do the
-    // same to a row each. Empty otherwise.
+    // In program order, those besides that one if all have the same operations: the n-th ones of all do the same to a row each. Empty
+    // otherwise.
     std::vector<std::vector<int>> alike;
 };
 

@@ -45,8 +45,8 @@ using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 // says which iterations may overlap.
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later);
 
-// The same of rows that are alike (chains.h) at one distance from each other, each operation placed once for all rows; nothing if they
-// are not alike or no distance up to half more than the resource bound fits.
+// The same of rows that are alike (chains.h) at one distance from each other, or of one row alone: each operation is placed once for all
+// rows, lanes and scalars before the loads that they read. Nothing if rows are not alike or no distance up to half more than the resource bound fits.
 std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap);
 
 }  // namespace atalla::codegen

@@ -59,8 +59,8 @@ TAIL = """
   12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** waits for one group's sums and for the transfers of one group at a time.
-* **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them. All four pads
-  load from one page of the DRAM at a time, which halves its rate, and the loop stands still while a transfer has not ended.
+* **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them; a row takes 73, and
+  the loop stands still while a transfer has not ended.
   **amax** has four running maxima and looks for NaN in a second pass;
   packets are what it is short of.
 * **Pooling** takes four lane operations an element of a window, since a maximum must let NaN through, where the bound counts each element once;

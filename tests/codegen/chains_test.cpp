@@ -64,6 +64,15 @@ TEST_F(AlikeChains, AreFound) {
     EXPECT_TRUE(find_chains(kernel, ScheduleGraph(kernel, ops, 0), true).alike.empty()) << "one row does something else";
 }
 
+TEST_F(AlikeChains, OneRowIsAlikeItself) {
+    ops.clear();
+    add_row(0);
+    ops.push_back(step(from));
+    const Chains chains = find_chains(kernel, ScheduleGraph(kernel, ops, 0), true);
+    ASSERT_EQ(chains.alike.size(), 1u);
+    EXPECT_EQ(chains.alike[0].size(), 5u);
+}
+
 TEST_F(AlikeChains, FollowEachOtherAtOneDistance) {
     const std::optional<AlikeRows> alike = alike_rows(kernel, ops, 0);
     ASSERT_TRUE(alike);

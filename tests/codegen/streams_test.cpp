@@ -53,8 +53,9 @@ TEST(Streams, CopiesThroughSlotsAreRight) {
 
 TEST(Streams, SpreadTransfersGiveTheSameBits) {
     const Machine machine = find_machine("ax01");
-    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points) {
-        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points, WorkloadArguments arguments = {}) {
+        arguments["shape"] = shape;
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload(arguments);
         const Evaluator evaluator(workload, machine);
         for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
     };
@@ -64,6 +65,9 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
                             {{"block", 4096}, {"unroll", 8}, {"pads", 2}, {"parts", 2}}});
     check("add", "32768,32768", {{{"block", 4096}, {"unroll", 8}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
     check("relu", "20000", {{{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
+    // Turns of a page each, of which every other pad is one ahead: an even number of them, and three of a block that begins earlier.
+    check("sum", "40x1024", {{{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}, {{"rows", 12}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}},
+          {{"dim", "1"}});
 }
 
 }  // namespace
