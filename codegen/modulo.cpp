@@ -433,9 +433,11 @@ void ModuloScheduler::shorten_lifetimes(ScheduleGraph &graph, ResourceTable &tab
     for (size_t o = order.size(); o-- > 0;) {
         const int i = order[o];
         const Op &op = graph.ops[i];
-        // Scalar steps too: one that touches a transfer's register would wait for the transfer.
+        // Scalar steps too: one that touches a transfer's register would wait for the transfer. And weights, which then load back to back: what
+        // they wait for, their vectors and the time behind the last row, runs at once.
         const Unit unit = info(op.opcode).unit;
-        if (op.opcode != Opcode::gemm_vv && op.opcode != Opcode::vreg_ld && (unit != Unit::Ex1 || op.side)) continue;
+        const bool moves = op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || op.opcode == Opcode::vreg_ld || (unit == Unit::Ex1 && !op.side);
+        if (!moves) continue;
         int last = window[i] * interval - 1;
         for (int e : graph.out[i]) {
             const Edge &edge = graph.edges[e];

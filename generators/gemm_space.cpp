@@ -12,7 +12,7 @@ namespace atalla {
 
 namespace {
 
-// Rows of B that may stay in one pad: a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
+// Rows of B that may stay in one pad: up to a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
@@ -87,7 +87,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
-        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 2, rows_to_a_pad})
+        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
         .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
