@@ -29,7 +29,7 @@ struct Block {
     // block `before`.
     int from_block = -1, from_packet = -1, before = -1;
     bool island = false;   // out of line, a single jump: a branch does not reach the block that it jumps to
-    std::map<int, int> jumps;   // once its packets are in another order than they run (cold_order.h): from packet to packet
+    std::map<int, int> jumps;   // and branches inside: from packet to packet, where these are in another order than they run (cold_order.h)
 };
 
 using Blocks = std::vector<Block>;

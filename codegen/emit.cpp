@@ -95,7 +95,7 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
             for (size_t slot = 0; slot < group.size(); slot++) {
                 packet[slot] = instruction(kernel, group[slot]);
                 const bool returns = blocks[b].from_block >= 0 && !blocks[b].island && group[slot].opcode == Opcode::jal;
-                if (jump != blocks[b].jumps.end() && group[slot].opcode == Opcode::jal)
+                if (jump != blocks[b].jumps.end() && (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal))
                     packet[slot].imm = static_cast<int32_t>(start[b] + packet_bytes * jump->second - here);
                 else if (returns)
                     packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);

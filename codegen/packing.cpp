@@ -281,8 +281,8 @@ private:
         return place;
     }
 
-    // Branches that do not reach their block out of line go to a jump that does, behind their own block or, if that is too far,
-    // in front of it.
+    // Branches that do not reach their block out of line go to a jump that does: behind their own block, in front of it, or, if both
+    // are too far, right behind the branch.
     void add_islands() {
         constexpr int64_t room_for_others = 8;   // jumps
         const size_t blocks = blocks_.size();
@@ -292,12 +292,17 @@ private:
             const int from = blocks_[o].from_block, packet = blocks_[o].from_packet;
             const int64_t offset = layout.start[o] - (layout.start[from] + packet * packet_bytes);
             if (offset >= furthest_back && offset <= furthest_ahead - room_for_others * packet_bytes) continue;
+            const auto behind = static_cast<int64_t>(blocks_[from].packets.size()) - packet;
+            const bool reaches_behind = (behind + room_for_others) * packet_bytes <= furthest_ahead;
+            if (!reaches_behind && (packet + room_for_others) * packet_bytes > -furthest_back) {
+                jump_behind_branch(o);
+                continue;
+            }
             Block island;
             island.label = "way to " + blocks_[o].label;
             island.from_block = from;
             island.from_packet = packet;
-            const auto behind = static_cast<int64_t>(blocks_[from].packets.size()) - packet;
-            island.before = (behind + room_for_others) * packet_bytes <= furthest_ahead ? from + 1 : from;
+            island.before = reaches_behind ? from + 1 : from;
             island.island = true;
             Op jump;
             jump.opcode = Opcode::jal;
@@ -308,6 +313,26 @@ private:
                 if (op.side && op.imm == static_cast<int32_t>(o)) op.imm = static_cast<int32_t>(blocks_.size());
             blocks_.push_back(std::move(island));
         }
+    }
+
+    // The jump to block `o` stands behind the packet that branches to it, and behind another jump, over it.
+    void jump_behind_branch(size_t o) {
+        constexpr int added = 2;
+        Block &from = blocks_[blocks_[o].from_block];
+        const int at = blocks_[o].from_packet;
+        for (Block &block : blocks_)
+            if (block.from_block == blocks_[o].from_block && block.from_packet > at) block.from_packet += added;
+        std::map<int, int> jumps;
+        for (auto [packet, to] : from.jumps) jumps[packet + (packet > at ? added : 0)] = to + (to > at ? added : 0);
+        from.jumps = std::move(jumps);
+        Op jump;
+        jump.opcode = Opcode::jal;
+        jump.dst = zero_scalar;
+        jump.imm = static_cast<int32_t>(o);
+        from.packets.insert(from.packets.begin() + at + 1, added, OpGroup{jump});
+        from.jumps[at] = at + 2;
+        from.jumps[at + 1] = at + 3;
+        blocks_[o].from_packet = at + 2;
     }
 
     // ---- ends of blocks

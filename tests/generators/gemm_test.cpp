@@ -156,6 +156,17 @@ TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
     EXPECT_GT(longest, 200u);
 }
 
+// A branch in the middle of a block of straight code reaches neither end of it: the way to the transfers goes through the block.
+TEST_F(Gemm, BranchesReachOutOfLongStraightCode) {
+    if (!machine.timed()) GTEST_SKIP() << "no transfer runs out of line on a functional machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "160x96x64"}});
+    const Point point = Point::parse("b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=56,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    EXPECT_EQ(evaluator.evaluate(point).status, Evaluation::Ok);
+}
+
 // The unoptimized program is what others are compared with, so it is compared with loops that share nothing with it.
 TEST_F(Gemm, TheNaiveProgramEqualsTheHost) {
     Random random(7);
