@@ -122,9 +122,9 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         if (in_registers()) return register_convolution_draft(shape_, machine, point);
         // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
-        // its accesses is shared by the rows in straight-line code.
+        // its accesses is shared by the rows in straight-line code, and results are a loop of their own.
         constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, turn_row = 3.3,
-                         strip_overhead = 250, cold_results = 4000;
+                         strip_overhead = 250, cold_results = 4000, pad_result = 40;
         const ConvolutionPlan plan(shape_, point);
         const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
@@ -140,7 +140,7 @@ public:
         // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
         const double strip_code = code + strip * 1.5 + switch_cost;
         const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
-        const double strip_cost = k_tiles * visit + strip + strip_overhead + strip_misses;
+        const double strip_cost = k_tiles * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + strip_overhead + strip_misses;
         const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
         const double turn = lanes * turn_row + switch_cost + load;
         const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
