@@ -354,7 +354,7 @@ constexpr int64_t most_band_rows = 12;
 
 ConvolutionShape ConvolutionShape::in_one_line() const {
     ConvolutionShape line = *this;
-    if (kernel_x * kernel_y == 1 && stride_x * stride_y == 1 && padding_x + padding_y == 0) {
+    if (kernel_x * kernel_y == 1 && stride_x * stride_y == 1 && padding_x + padding_y + padding_end_x + padding_end_y == 0) {
         line.width *= height;
         line.height = 1;
     }

@@ -22,7 +22,8 @@ struct ConvolutionBand {
 // [images][groups * out][rows()][columns()]. Channels are those of one group.
 struct ConvolutionShape {
     int64_t images = 1, groups = 1, in = 0, out = 0, height = 1, width = 1, kernel_y = 1, kernel_x = 1;
-    int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1;
+    int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+    int64_t padding_y = 0, padding_x = 0, padding_end_y = 0, padding_end_x = 0;   // zeros in front of the image and behind it
     bool bias = false;
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][kernel_x][channel_tiles()][in][lane_rows()], zero
     // where the kernel has no row. The output channels are in the order of packed_channel().
@@ -31,8 +32,10 @@ struct ConvolutionShape {
     // band, zero where the window has no row or channel of the kernel.
     bool banded = false;
 
-    int64_t rows() const { return (height + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
-    int64_t columns() const { return (width + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
+    int64_t padded_height() const { return padding_y + height + padding_end_y; }
+    int64_t padded_width() const { return padding_x + width + padding_end_x; }
+    int64_t rows() const { return (padded_height() - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
+    int64_t columns() const { return (padded_width() - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
     // The lanes of a product: 32 channels, or where there are few, those of several rows of the kernel: how many.
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }

@@ -308,15 +308,31 @@ private:
     ConvolutionShape shape_;
 };
 
-// One or two numbers for the dimensions of the image.
-std::array<int64_t, 2> pair_of(const WorkloadRequest &request, const std::string &name, bool one_dimension, int64_t least) {
+// One or two numbers of at least 1 for the dimensions of the image.
+std::array<int64_t, 2> pair_of(const WorkloadRequest &request, const std::string &name, bool one_dimension) {
     std::vector<int64_t> values = request.integers(name);
     const size_t wanted = one_dimension ? 1 : 2;
     if (values.size() == 1) values.resize(wanted, values[0]);
     if (values.size() != wanted) throw Error(fmt::format("{}: {} must have {} or 1 values, not {}", request.op, name, wanted, values.size()));
     for (int64_t value : values)
-        if (value < least) throw Error(fmt::format("{}: {} is {}, but must be at least {}", request.op, name, value, least));
-    return one_dimension ? std::array<int64_t, 2>{least, values[0]} : std::array<int64_t, 2>{values[0], values[1]};
+        if (value < 1) throw Error(fmt::format("{}: {} is {}, but must be at least 1", request.op, name, value));
+    return one_dimension ? std::array<int64_t, 2>{1, values[0]} : std::array<int64_t, 2>{values[0], values[1]};
+}
+
+// Zeros on both sides of each dimension, or (as many numbers again) those behind it apart.
+void set_padding(ConvolutionShape &shape, const WorkloadRequest &request, bool one_dimension) {
+    std::vector<int64_t> values = request.integers("padding");
+    const size_t dims = one_dimension ? 1 : 2;
+    if (values.size() == 1) values.resize(dims, values[0]);
+    if (values.size() == dims) {
+        values.resize(2 * dims);
+        std::copy_n(values.begin(), dims, values.begin() + static_cast<ptrdiff_t>(dims));
+    }
+    if (values.size() != 2 * dims) throw Error(fmt::format("{}: padding must have 1, {} or {} values, not {}", request.op, dims, 2 * dims, values.size()));
+    for (const int64_t value : values)
+        if (value < 0) throw Error(fmt::format("{}: padding is {}, but must be at least 0", request.op, value));
+    shape.padding_x = values[dims - 1], shape.padding_end_x = values[2 * dims - 1];
+    if (!one_dimension) shape.padding_y = values[0], shape.padding_end_y = values[2];
 }
 
 std::unique_ptr<Workload> make(const WorkloadRequest &request) {
@@ -340,8 +356,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     ConvolutionShape shape;
     shape.packed = layout == "packed";
     shape.banded = layout == "banded";
-    const auto stride = pair_of(request, "stride", line, 1), dilation = pair_of(request, "dilation", line, 1);
-    std::array<int64_t, 2> padding{0, 0};
+    const auto stride = pair_of(request, "stride", line), dilation = pair_of(request, "dilation", line);
     shape.stride_y = stride[0], shape.stride_x = stride[1], shape.dilation_y = dilation[0], shape.dilation_x = dilation[1];
     shape.groups = request.integer("groups");
     shape.images = x[0], shape.height = x[2], shape.width = x[3], shape.kernel_y = f[2], shape.kernel_x = f[3], shape.in = f[1];
@@ -350,14 +365,13 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         demand(word == "same" || word == "valid", fmt::format("padding must be a number of elements, same or valid, not '{}'", word));
         if (word == "same") {
             demand(stride[0] == 1 && stride[1] == 1, "padding 'same' needs a stride of 1");
-            padding = {shape.dilation_y * (shape.kernel_y - 1), shape.dilation_x * (shape.kernel_x - 1)};
-            demand(padding[0] % 2 == 0 && padding[1] % 2 == 0, "padding 'same' of an even kernel is not the same on both sides; pad the input first");
-            padding = {padding[0] / 2, padding[1] / 2};
+            // Of an odd number one more is behind the image.
+            const int64_t all_y = shape.dilation_y * (shape.kernel_y - 1), all_x = shape.dilation_x * (shape.kernel_x - 1);
+            shape.padding_y = all_y / 2, shape.padding_x = all_x / 2, shape.padding_end_y = all_y - all_y / 2, shape.padding_end_x = all_x - all_x / 2;
         }
     } else {
-        padding = pair_of(request, "padding", line, 0);
+        set_padding(shape, request, line);
     }
-    shape.padding_y = padding[0], shape.padding_x = padding[1];
     demand(shape.groups >= 1, fmt::format("groups is {}, but must be at least 1", shape.groups));
     demand(f[0] % shape.groups == 0, fmt::format("{} output channels cannot be divided into {} groups", f[0], shape.groups));
     shape.out = f[0] / shape.groups;
@@ -370,10 +384,10 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     for (size_t d = 1; d < x.size(); d++) demand(x[d] > 0, "the input has no elements in a dimension other than the batch");
     for (size_t d = 1; d < f.size(); d++) demand(f[d] > 0, "the weight has no elements in a dimension other than that of the results");
     const int64_t reach_y = shape.dilation_y * (shape.kernel_y - 1) + 1, reach_x = shape.dilation_x * (shape.kernel_x - 1) + 1;
-    demand(shape.height + 2 * shape.padding_y >= reach_y && shape.width + 2 * shape.padding_x >= reach_x,
-           fmt::format("the kernel of {}x{} is larger than the padded input of {}x{}", reach_y, reach_x, shape.height + 2 * shape.padding_y, shape.width + 2 * shape.padding_x));
+    demand(shape.padded_height() >= reach_y && shape.padded_width() >= reach_x,
+           fmt::format("the kernel of {}x{} is larger than the padded input of {}x{}", reach_y, reach_x, shape.padded_height(), shape.padded_width()));
     if (x[0] == 0 || f[0] == 0) {
-        Shape result = {x[0], f[0], (shape.height + 2 * shape.padding_y - reach_y) / shape.stride_y + 1, (shape.width + 2 * shape.padding_x - reach_x) / shape.stride_x + 1};
+        Shape result = {x[0], f[0], shape.rows(), shape.columns()};
         if (line) result.erase(result.begin() + 2);
         if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
         return constant_workload(request, result);
@@ -398,7 +412,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.fuses = "bias behind it";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
-    row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side", zero}, {"dilation", "steps between the elements of the kernel", one},
+    row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side; of an image four numbers, above, left, below, right; of a line two", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
                       {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as the kernel reads it: docs/convolution.md", "oihw"}};
     row.make = make;

@@ -32,7 +32,9 @@ std::vector<int64_t> GemmShape::a_extents() const { return with_batch({k, m}, ba
 std::vector<int64_t> GemmShape::b_extents() const { return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b); }
 std::vector<int64_t> GemmShape::addend_extents() const { return with_batch({n, m}, batch, &BatchDim::addend); }
 std::vector<int64_t> GemmShape::c_extents() const { return with_batch({n, m}, batch, nullptr); }
-std::vector<int64_t> GemmShape::operand_extents(const GemmOperand &operand) const { return operand.rows ? c_extents() : std::vector{n}; }
+std::vector<int64_t> GemmShape::operand_extents(const GemmOperand &operand) const {
+    return operand.kind == GemmOperand::Matrix ? c_extents() : std::vector{operand.kind == GemmOperand::Row ? n : m};
+}
 
 namespace {
 
@@ -167,12 +169,17 @@ private:
     Expr epilogue_of(const Expr &product, const Within &within, const Expr &column) {
         std::map<std::string, Expr> values = {{product_name, product}};
         for (size_t i = 0; i < operands_.size(); i++) {
-            if (shape_.operands[i].rows) {
+            const GemmOperand &operand = shape_.operands[i];
+            if (operand.kind == GemmOperand::Matrix) {
                 define(operands_[i], args({n, m}), within(operand_tensors_[i](args({column, m}))));
-                values[shape_.operands[i].name] = operands_[i](args({n, m}));
-            } else {
+                values[operand.name] = operands_[i](args({n, m}));
+            } else if (operand.kind == GemmOperand::Row) {
                 operands_[i](n) = within(operand_tensors_[i](column));
-                values[shape_.operands[i].name] = operands_[i](n);
+                values[operand.name] = operands_[i](n);
+            } else {
+                // Each element in a row of the pads, whose first lane serves all others.
+                operands_[i](u, m) = operand_tensors_[i](m);
+                values[operand.name] = operands_[i](0, m);
             }
         }
         return Internal::common_subexpression_elimination(machine_expression(*shape_.epilogue, values), true);
@@ -309,9 +316,12 @@ private:
         }
         for (size_t i = 0; i < operands_.size(); i++) {
             Func operand = operands_[i];
-            if (shape_.operands[i].rows) {
+            if (shape_.operands[i].kind == GemmOperand::Matrix) {
                 operand.compute_at(out, epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
                 if (blocks > 1 && !in_passes()) two_slots(operand, blocks);
+            } else if (shape_.operands[i].kind == GemmOperand::Column) {
+                operand.compute_at(out, mo).bound_extent(u, 1).align_storage(u, lanes).bound_storage(m, stored_rows_);
+                if (row_blocks_ > 1) two_slots(operand, row_blocks_);
             } else {
                 operand.compute_at(out, no).bound_extent(n, lanes);
                 if (n_size_ >= lanes) operand.vectorize(n, lanes);
@@ -380,7 +390,7 @@ private:
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
     std::vector<Func> operands_;

@@ -18,10 +18,12 @@ struct BatchDim {
     bool a = true, b = true, addend = true;   // the tensor has it
 };
 
-// An operand of the expression behind a product: of the result's shape, or a vector of n that serves all rows.
+// An operand of the expression behind a product: of the result's shape, a vector of n that serves all rows, or one of m that serves
+// all columns (and all products).
 struct GemmOperand {
+    enum Kind { Matrix, Row, Column };
     std::string name;
-    bool rows = true;
+    Kind kind = Matrix;
 };
 // What the expression calls the product.
 inline constexpr const char *product_name = "product";

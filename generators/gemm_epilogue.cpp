@@ -35,7 +35,7 @@ LaneCount epilogue_work(const GemmShape &shape) {
 bool stages_epilogue(const GemmShape &shape) {
     const LaneCount count = epilogue_work(shape);
     // Rows of operands would wait in registers, all of a block at once.
-    return count.work.adds + count.work.muls + count.work.exps + count.copies > most_in_line || std::ranges::any_of(shape.operands, &GemmOperand::rows);
+    return count.work.adds + count.work.muls + count.work.exps + count.copies > most_in_line || std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
 }
 
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {
@@ -50,11 +50,12 @@ TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const st
     std::map<std::string, Expr> values = {{product_name, whole(n, m)}};
     for (size_t i = 0; i < shape.operands.size(); i++) {
         const GemmOperand &operand = shape.operands[i];
-        const std::vector<int64_t> extents = operand.rows ? std::vector{shape.n, rows} : std::vector{shape.n};
+        const bool matrix = operand.kind == GemmOperand::Matrix, row = operand.kind == GemmOperand::Row;
+        const std::vector<int64_t> extents = matrix ? std::vector{shape.n, rows} : std::vector{row ? shape.n : shape.m};
         const ImageParam tensor = vocabulary::tensor("in_" + operand.name, extents);
         kernel.arguments.push_back(tensor);
         kernel.inputs.push_back({operand.name, extents});
-        values[operand.name] = operand.rows ? tensor(n, m) : tensor(n);
+        values[operand.name] = matrix ? tensor(n, m) : row ? tensor(n) : tensor(m % static_cast<int>(shape.m));
         data.push_back(operand_data(shape, inputs, i));
     }
     Func result("result");
@@ -73,7 +74,9 @@ Reference epilogue_reference(const GemmShape &shape, const Reference &product, d
     for (size_t at = 0; at < product.values.size(); at++) {
         for (size_t i = 0; i < shape.operands.size(); i++) {
             const TensorData &data = operand_data(shape, inputs, i);
-            values[shape.operands[i].name] = bf16_float(data[shape.operands[i].rows ? at : at % static_cast<size_t>(shape.n)]);
+            const auto kind = shape.operands[i].kind;
+            const auto n = static_cast<size_t>(shape.n), m = static_cast<size_t>(shape.m);
+            values[shape.operands[i].name] = bf16_float(data[kind == GemmOperand::Matrix ? at : kind == GemmOperand::Row ? at % n : at / n % m]);
         }
         const auto value_at = [&](double of, double &peak) {
             values[product_name] = of;

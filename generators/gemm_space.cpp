@@ -47,8 +47,10 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     if (!plan.sums_in_registers) rows += plan.stored_rows;
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
     if (shape.staged) rows += plan.stored_rows;
-    for (const GemmOperand &operand : shape.operands)
-        rows += operand.rows ? slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows : machine.pad.count * slots(plan.col_blocks);
+    for (const GemmOperand &operand : shape.operands) {
+        if (operand.kind == GemmOperand::Matrix) rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
+        else rows += operand.kind == GemmOperand::Row ? machine.pad.count * slots(plan.col_blocks) : slots(plan.row_blocks) * plan.stored_rows;
+    }
     return rows;
 }
 

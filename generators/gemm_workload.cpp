@@ -29,8 +29,8 @@ public:
                 throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
         // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there instead,
         // and B is the single row of the transposed product, which has the same bytes.
-        const bool rows = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.rows; });
-        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && rows;
+        const bool matrices = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.kind == GemmOperand::Matrix; });
+        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices;
         computed_ = shape;
         if (exchanged_) {
             std::swap(computed_.m, computed_.n);
@@ -98,7 +98,11 @@ public:
             if (dim.addend) addends *= dim.extent;
         }
         options.addend = (shape_.bias ? shape_.n : 0) + (shape_.addend ? addends : 0);
-        for (const GemmOperand &operand : shape_.operands) options.addend += operand.rows ? shape_.m * shape_.n * shape_.products() : shape_.n;
+        for (const GemmOperand &operand : shape_.operands) {
+            int64_t elements = 1;
+            for (const int64_t extent : shape_.operand_extents(operand)) elements *= extent;
+            options.addend += elements;
+        }
         const Bound bound = gemm_bound(machine, m, n, shape_.k, options);
         if (!shape_.epilogue) return bound;
         KernelWork work;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "generators/broadcast.h"
+#include "generators/gemm_epilogue.h"
 #include "generators/gemm_workload.h"
 #include "generators/movement.h"
 #include "isa/error.h"
@@ -118,6 +119,29 @@ GemmShape matmul(const WorkloadRequest &request) {
     return shape;
 }
 
+// A convolution with a kernel of one element: each place of the image is a column of B, [k][n] as images are.
+GemmShape conv1x1(const WorkloadRequest &request) {
+    const Shape &weight = request.shape("weight"), &input = request.shape("input");
+    demand(weight.size() >= 2 && element_count(weight) == weight[0] * weight[1], fmt::format("conv1x1: the weight must be out x channels x 1 x ..., not {}", shape_text(weight)));
+    const size_t rank = weight.size();
+    demand(input.size() == rank || input.size() + 1 == rank, fmt::format("conv1x1: the input must have {} or {} dimensions, not {}", rank - 1, rank, input.size()));
+    const size_t channels = input.size() + 1 - rank;
+    demand(input[channels] == weight[1], fmt::format("conv1x1: expected an input of {} channels, but it has {}", weight[1], input[channels]));
+    GemmShape shape;
+    shape.b_transposed = false;
+    shape.m = weight[0];
+    shape.k = weight[1];
+    shape.n = element_count(Shape(input.begin() + static_cast<ptrdiff_t>(channels) + 1, input.end()));
+    if (channels == 1) shape.batch.push_back({input[0], false, true, true});
+    if (request.has("bias")) {
+        demand(request.shape("bias") == Shape{shape.m}, fmt::format("conv1x1: the bias must have {} elements, not the shape {}", shape.m, shape_text(request.shape("bias"))));
+        shape.operands.push_back({"bias", GemmOperand::Column});
+        shape.epilogue = ExpressionNode::call("add", {ExpressionNode::input(product_name), ExpressionNode::input("bias")});
+        shape.staged = stages_epilogue(shape);
+    }
+    return shape;
+}
+
 OperatorCard card(const std::string &supports, const std::string &refuses) {
     OperatorCard card;
     card.family = "matmul";
@@ -148,6 +172,7 @@ bool adds_first(const WorkloadRequest &request) { return request.attributes.cont
 GemmShape matmul_shape(const WorkloadRequest &request) {
     if (request.op == "linear") return linear(request);
     if (request.op == "matmul") return matmul(request);
+    if (request.op == "conv1x1") return conv1x1(request);
     return ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
 }
 
@@ -155,6 +180,11 @@ Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
     if (request.op == "linear") {
         Shape result = request.shape("input");
         result.back() = shape.n;
+        return result;
+    }
+    if (request.op == "conv1x1") {
+        Shape result = request.shape("input");
+        result[result.size() + 1 - request.shape("weight").size()] = shape.m;
         return result;
     }
     const Shape &a = request.shape("a"), &b = request.shape("b");
@@ -183,7 +213,7 @@ std::vector<OperatorDeclaration> matmul_operators() {
     const std::vector<Attribute> factors = {{"beta", "factor of the input", 1.0}, {"alpha", "factor of the product", 1.0}};
     const DeclaredTensor a{"a", {"self", "input", "mat1", "batch1"}, "the first operand"}, b{"b", {"mat2", "batch2", "other"}, "the second operand"};
     const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
-    std::vector<OperatorDeclaration> rows(6);
+    std::vector<OperatorDeclaration> rows(7);
     rows[0] = {"mm", {"mm"}, "A[m,k] B[k,n]", card("bf16, any sizes; " + spread, ""), {a, b}, {}, {{"shape", "512x512,512x512"}}, {"out_dtype"},
                workload_of};
     rows[1] = {"addmm", {"addmm"}, "beta input + alpha A[m,k] B[k,n]", card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
@@ -197,6 +227,8 @@ std::vector<OperatorDeclaration> matmul_operators() {
                {{"input", {"input"}, "of .. x k"}, {"weight", {"weight"}, "of n x k"}, {"bias", {"bias"}, "of n", false}}, {}, {{"shape", "512x512,512x512,512"}}, {}, workload_of};
     rows[5] = {"matmul", {"matmul"}, "vectors, matrices and batches of them, broadcast as PyTorch does",
                card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, {{"shape", "8x128x64,64x128"}}, {}, workload_of};
+    rows[6] = {"conv1x1", {}, "weight[out,channels] input[..,channels,y,x] + bias[out]", card("bf16, any sizes; " + spread, ""),
+               {{"weight", {"weight"}, "of out x channels x 1 x 1"}, {"input", {"input"}, "of images x channels x height x width"}, {"bias", {"bias"}, "of out", false}}, {}, {{"shape", "96x16x1x1,1x16x56x56,96"}}, {}, workload_of};
     return rows;
 }
 

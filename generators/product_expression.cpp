@@ -1,6 +1,7 @@
 #include "generators/product_expression.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -93,19 +94,38 @@ WorkloadRequest product_request(const WorkloadRequest &request, const Parts &par
     return made;
 }
 
+// Whether an operand is an element for each row of the product: its dimensions behind the rows, those of n, are ones.
+bool is_column(Shape operand, const Shape &result, const GemmShape &shape) {
+    if (operand.size() > result.size() || element_count(operand) != shape.m) return false;
+    operand.insert(operand.begin(), result.size() - operand.size(), 1);
+    size_t rows = result.size();
+    for (int64_t columns = 1; columns < shape.n && rows > 0; rows--) columns *= result[rows - 1];
+    return rows > 0 && operand[rows - 1] == result[rows - 1] && std::all_of(operand.begin() + static_cast<ptrdiff_t>(rows), operand.end(), [](int64_t n) { return n == 1; });
+}
+
+// How an operand meets the product: as a whole, or one row or column of it for all.
+GemmOperand::Kind kind_of(const WorkloadRequest &request, const std::string &name, const Shape &result, const GemmShape &shape) {
+    const Shape &operand = request.shape(name);
+    const int64_t elements = element_count(operand);
+    // Rows of a shared B may join those of the product.
+    const bool rows_stay = std::ranges::all_of(shape.batch, &BatchDim::b);
+    if (rows_stay && is_column(operand, result, shape)) return GemmOperand::Column;
+    const bool same_end = !operand.empty() && !result.empty() && operand.back() == result.back();
+    if (same_end && elements == element_count(result)) return GemmOperand::Matrix;
+    if (same_end && elements == shape.n && operand.back() == shape.n) return GemmOperand::Row;
+    throw Error(fmt::format("{}: {} of {} is neither of the product's shape nor one row or column of it; expand it first", request.op, name, shape_text(operand)));
+}
+
 std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Parts &parts) {
     const WorkloadRequest product = product_request(request, parts);
     GemmShape shape = matmul_shape(product);
     Shape result = matmul_result(product, shape);
-    shape.epilogue = parts.epilogue;
-    for (const std::string &name : parts.operands) {
-        const Shape &operand = request.shape(name);
-        const int64_t elements = element_count(operand), whole = shape.m * shape.n * shape.products();
-        const bool columns = !operand.empty() && operand.back() == shape.n;
-        if (!columns || (elements != whole && elements != shape.n))
-            throw Error(fmt::format("{}: {} of {} is neither of the product's shape nor one row of it; expand it first", request.op, name, shape_text(operand)));
-        shape.operands.push_back({name, elements == whole});
-    }
+    // What the product has behind it itself goes first.
+    std::map<std::string, ExpressionNode> names;
+    for (const auto &[tensor, name] : parts.tensors()) names[tensor->name] = ExpressionNode::input(name);
+    for (GemmOperand &operand : shape.operands) operand.name = names.at(operand.name).name;
+    shape.epilogue = shape.epilogue ? parts.epilogue.with({{product_name, shape.epilogue->with(names)}}) : parts.epilogue;
+    for (const std::string &name : parts.operands) shape.operands.push_back({name, kind_of(request, name, result, shape)});
     shape.staged = stages_epilogue(shape);
     return matmul_workload(request, std::move(shape), std::move(result), adds_first(product));
 }
@@ -143,7 +163,7 @@ OperatorDeclaration product_expression(ExpressionNode expression) {
         at++;
     }
     for (const std::string &name : parts.operands) {
-        row.tensors.push_back({name, {name}, "of the product's shape, or one row of it", true, false});
+        row.tensors.push_back({name, {name}, "of the product's shape, or one row or column of it", true, false});
         shapes += ",512";
     }
     row.name = text;

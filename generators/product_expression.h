@@ -13,7 +13,7 @@ bool has_product(const ExpressionNode &expression);
 int64_t lane_operations(const ExpressionNode &expression);
 
 // The expression as an operator: one product of inputs, pointwise operators behind it, whose other operands are of the result's
-// shape or one vector for all rows. Error if it is another expression.
+// shape, or one row or column of it for all. Error if it is another expression.
 OperatorDeclaration product_expression(ExpressionNode expression);
 
 }  // namespace atalla

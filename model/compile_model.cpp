@@ -139,8 +139,9 @@ private:
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
         fusions_.clear();
+        if (options_.fuse) fuse(graph, placed, find_padding_fusions);
         arrange(graph, placed);
-        if (options_.fuse) fuse(graph, placed);
+        if (options_.fuse) fuse(graph, placed, find_fusions);
         std::vector<int> kernel_of(graph.nodes.size(), -1);
         for (size_t n = 0; n < placed.size(); n++) {
             if (placed[n].place != PlacedNode::Device) continue;
@@ -192,14 +193,15 @@ private:
     }
 
     // What one kernel computes in fewer cycles than several.
-    void fuse(const Graph &graph, std::vector<PlacedNode> &placed) {
-        const auto pays = [&](const Fusion &fusion) {
+    using FindFusions = std::vector<Fusion>(const Graph &, const std::vector<PlacedNode> &, const FusionSavings &);
+    void fuse(const Graph &graph, std::vector<PlacedNode> &placed, FindFusions *find) {
+        const auto saves = [&](const Fusion &fusion) -> int64_t {
             loadable::FusionT found;
             try {
-                found.kernel = fmt::format("{} {}", fusion.kernel.op->name(), fusion.kernel.workload->title());
+                found.kernel = title_of(fusion.kernel);
                 found.cycles = kernels_.cycles(*fusion.kernel.op, fusion.kernel.workload);
             } catch (const Error &) {
-                return false;   // no schedule of it compiles
+                return 0;   // no schedule of it compiles
             }
             try {
                 for (const int32_t node : fusion.nodes) {
@@ -209,13 +211,16 @@ private:
             } catch (const Error &) {
                 found.apart = INT64_MAX;   // only together on the accelerator
             }
-            found.chosen = found.cycles < found.apart;
             note(found);
-            return found.chosen;
+            return found.apart - found.cycles;
         };
-        for (const Fusion &fusion : find_fusions(graph, placed, pays)) apply(fusion, placed);
+        for (const Fusion &fusion : find(graph, placed, saves)) {
+            fusions_.at(title_of(fusion.kernel)).chosen = true;
+            apply(fusion, placed);
+        }
     }
 
+    static std::string title_of(const PlacedNode &kernel) { return fmt::format("{} {}", kernel.op->name(), kernel.workload->title()); }
     void note(const loadable::FusionT &fusion) {
         const auto [entry, is_new] = fusions_.try_emplace(fusion.kernel, fusion);
         entry->second.calls++;

@@ -12,6 +12,7 @@
 #include "isa/error.h"
 #include "model/attention_fusion.h"
 #include "model/norm_fusion.h"
+#include "model/padding_fusion.h"
 
 namespace atalla {
 
@@ -32,19 +33,20 @@ public:
     // Begins with a node. False if its kernel is neither a product without factors nor pointwise.
     bool begin(int32_t node) {
         const PlacedNode &first = at(node);
+        nodes_ = {node};
+        result_ = graph_->nodes[static_cast<size_t>(node)].outputs[0];
+        if (const std::vector<ValueId> tensors = product_of_places(first, graph_->nodes[static_cast<size_t>(node)]); !tensors.empty()) {
+            if (!call_product("conv1x1", tensors)) return false;
+            alone_ = make();
+            return alone_;
+        }
         if (const std::string expression = first.workload->expression(); !expression.empty()) {
             expression_ = named(parse_expression(expression), first, {}, {});
         } else if (is_product(first, graph_->nodes[static_cast<size_t>(node)])) {
-            std::vector<ExpressionNode> arguments;
-            for (ValueId id : first.inputs) arguments.push_back(ExpressionNode::input(name_of(id, true)));
-            // A tensor that is given twice is no expression of a product.
-            if (names_.size() < first.inputs.size()) return false;
-            expression_ = ExpressionNode::call(first.op->name(), std::move(arguments));
+            return call_product(first.op->name(), first.inputs);
         } else {
             return false;
         }
-        nodes_ = {node};
-        result_ = graph_->nodes[static_cast<size_t>(node)].outputs[0];
         return true;
     }
 
@@ -69,11 +71,11 @@ public:
         return false;
     }
 
-    // The kernel of all but trailing views; nothing if it would be a single node.
+    // The kernel of all but trailing views; nothing if it would be a single node as it is.
     std::optional<Fusion> fusion() const {
         std::vector<int32_t> nodes = nodes_;
         while (!nodes.empty() && at(nodes.back()).place == PlacedNode::View) nodes.pop_back();
-        if (nodes.size() < 2 || !made_) return {};
+        if ((nodes.size() < 2 && !alone_) || !made_) return {};
         return Fusion{std::move(nodes), *made_};
     }
 
@@ -84,6 +86,25 @@ private:
         if (node.find("alpha") != nullptr) return false;
         const std::string name = placed.op->name();
         return name == "linear" || name == "mm" || name == "bmm" || name == "matmul";
+    }
+
+    // The tensors of a convolution that multiplies the channels of each place by one matrix, as it stands in the graph; none if it is
+    // another node.
+    std::vector<ValueId> product_of_places(const PlacedNode &placed, const Node &node) const {
+        if ((node.target != "aten::conv2d" && node.target != "aten::conv1d") || placed.fused || node.integer("groups") != 1) return {};
+        const auto all = [](const std::vector<int64_t> &list, int64_t wanted) { return std::ranges::all_of(list, [=](int64_t n) { return n == wanted; }); };
+        const Shape weight = shape_of(*graph_, node.tensor("weight"));
+        if (!all({weight.begin() + 2, weight.end()}, 1) || !all(node.integers("stride"), 1) || !all(node.integers("padding"), 0)) return {};
+        std::vector<ValueId> tensors = {node.tensor("weight"), node.tensor("input")};
+        if (const ValueId bias = node.optional_tensor("bias")) tensors.push_back(bias);
+        return tensors;
+    }
+
+    bool call_product(const std::string &name, const std::vector<ValueId> &tensors) {
+        std::vector<ExpressionNode> arguments;
+        for (const ValueId id : tensors) arguments.push_back(ExpressionNode::input(name_of(id, true)));
+        expression_ = ExpressionNode::call(name, std::move(arguments));
+        return names_.size() == tensors.size();   // a tensor that is given twice is no expression of a product
     }
 
     // Of a tensor of the product, or of an operand behind it: those are apart even if they are the same value.
@@ -134,20 +155,34 @@ private:
     std::vector<int32_t> nodes_;
     ValueId result_;
     std::optional<PlacedNode> made_;
+    bool alone_ = false;   // the first node by itself is another kernel than it was
 };
+
+// The place in the list; nothing if none saves anything.
+std::optional<size_t> best_of(const std::vector<Fusion> &candidates, const FusionSavings &saves) {
+    if (!saves) return candidates.empty() ? std::optional<size_t>() : candidates.size() - 1;
+    std::optional<size_t> best;
+    int64_t most = 0;
+    for (size_t i = 0; i < candidates.size(); i++)
+        if (const int64_t saved = saves(candidates[i]); saved > most) {
+            most = saved;
+            best = i;
+        }
+    return best;
+}
 
 }  // namespace
 
-std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::function<bool(const Fusion &)> &take) {
+std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves) {
     const auto uses = graph.uses();
     std::vector<bool> taken(graph.nodes.size(), false);
     std::vector<Fusion> fusions;
-    // The longest of candidates that grow.
+    // Of candidates that grow.
     const auto choose = [&](std::vector<Fusion> candidates) {
-        const auto chosen = std::find_if(candidates.rbegin(), candidates.rend(), [&](const Fusion &fusion) { return !take || take(fusion); });
-        if (chosen == candidates.rend()) return;
-        for (const int32_t member : chosen->nodes) taken[static_cast<size_t>(member)] = true;
-        fusions.push_back(std::move(*chosen));
+        const std::optional<size_t> best = best_of(candidates, saves);
+        if (!best) return;
+        for (const int32_t member : candidates[*best].nodes) taken[static_cast<size_t>(member)] = true;
+        fusions.push_back(std::move(candidates[*best]));
     };
     for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
         if (placed[static_cast<size_t>(node)].place != PlacedNode::Device) continue;
@@ -162,6 +197,7 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
             Chain chain(graph, placed);
             if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1 || !chain.begin(node)) continue;
             std::vector<Fusion> candidates;   // longer and longer
+            if (std::optional<Fusion> alone = chain.fusion()) candidates.push_back(std::move(*alone));
             for (int32_t last = node;;) {
                 const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
                 const auto &users = uses[static_cast<size_t>(result.index)];
@@ -173,6 +209,14 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
             choose(std::move(candidates));
         }
     }
+    return fusions;
+}
+
+std::vector<Fusion> find_padding_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves) {
+    const auto uses = graph.uses();
+    std::vector<Fusion> fusions;
+    for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++)
+        if (std::optional<Fusion> fusion = padding_fusion(graph, placed, uses, node); fusion && best_of({*fusion}, saves)) fusions.push_back(std::move(*fusion));
     return fusions;
 }
 

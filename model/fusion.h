@@ -1,4 +1,5 @@
-// Nodes that run as one kernel: a matrix product with the pointwise operators behind it, a chain of those, attention with its transposes.
+// Nodes that run as one kernel: a matrix product with the pointwise operators behind it, a chain of those, attention with its
+// transposes, a norm with its residual, a convolution with its padding.
 #pragma once
 
 #include <functional>
@@ -14,9 +15,14 @@ struct Fusion {
     PlacedNode kernel;            // in place of the last one's
 };
 
-// Of nodes that are placed on the accelerator. Each node is in one at most. Of what could be one kernel from a node on, the longest
-// that `take` agrees to (without it, the longest).
-std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::function<bool(const Fusion &)> &take = {});
+// What a fusion saves, in cycles.
+using FusionSavings = std::function<int64_t(const Fusion &)>;
+
+// Of nodes that are placed on the accelerator. Each node is in one at most. Of what could be one kernel from a node on, that which saves
+// most (without `saves`, the longest), if it saves anything. A convolution with a kernel of one element may become a product by itself.
+std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves = {});
+// The same for what goes before weights are arranged: the arrangement is that of a kernel which pads.
+std::vector<Fusion> find_padding_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves = {});
 
 // Makes the nodes of a fusion one.
 void apply(const Fusion &fusion, std::vector<PlacedNode> &placed);

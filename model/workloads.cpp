@@ -24,6 +24,10 @@ std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &ma
         else workloads[found->second].count++;
     };
     for (size_t node = 0; node < placed.size(); node++) add(placed[node], graph.nodes[node].target);
+    for (const Fusion &fusion : find_padding_fusions(graph, placed)) {
+        add(fusion.kernel, graph.nodes[static_cast<size_t>(fusion.nodes.back())].target);
+        apply(fusion, placed);
+    }
     arrange_constants(graph, placed, machine, [&](const PlacedNode &node, const Arrangement &arrangement) {
         PlacedNode arranged = node;
         arranged.workload = arrangement.workload;

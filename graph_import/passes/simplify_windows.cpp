@@ -1,24 +1,13 @@
 // Padding joins the convolution behind it, and adaptive pooling becomes the pooling or the mean that it is.
 #include <algorithm>
 
+#include "graph_import/padding.h"
 #include "graph_import/passes.h"
 #include "graph_import/passes/rewriter.h"
 
 namespace atalla {
 
 namespace {
-
-bool is_padding(const Node &node) { return node.target == "aten::pad" || node.target == "aten::constant_pad_nd"; }
-
-// What is padded at the start and the end of each dimension, the last one first.
-std::vector<int64_t> padding_of(const Node &node) {
-    if (node.target == "aten::pad" && node.string("mode") != "constant") return {};
-    return is_constant(node.sizes("pad")) ? node.integers("pad") : std::vector<int64_t>{};
-}
-
-bool pads_with_zeros(const Node &node) {
-    return node.is_none("value") || node.number("value") == 0;
-}
 
 // conv(pad(x)) with as much on either side is conv with more padding.
 bool join_padding(const Rewriter &rewriter, Node &node) {

@@ -68,7 +68,8 @@ TEST(ProductExpression, IsVerifiedAtSomePoints) {
         const char *op, *shape;
     };
     for (const Case &c : {Case{"relu(add(linear(x, w, b), r))", "33x40,50x40,50,33x50"}, Case{"tanh(add(bmm(x, y), z))", "3x20x40,3x40x70,70"},
-                          Case{"mul(silu(linear(x, w)), z)", "1x64,96x64,96"}, Case{"hardtanh(mm(x, y), max_val=6, min_val=0)", "40x33,33x20"}})
+                          Case{"mul(silu(linear(x, w)), z)", "1x64,96x64,96"}, Case{"hardtanh(mm(x, y), max_val=6, min_val=0)", "40x33,33x20"},
+                          Case{"relu(conv1x1(w, x, b))", "40x24x1x1,2x24x5x9,40"}, Case{"add(conv1x1(w, x), r)", "34x40x1,40x37,34x37"}, Case{"mul(mm(x, y), c)", "40x33,33x70,40x1"}})
         for (const char *name : {"ax01", "fsim"}) {
             const Machine machine = find_machine(name);
             const Operator &op = find_operator(c.op);
@@ -106,7 +107,7 @@ TEST(ProductExpression, RefusesByName) {
     EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
     EXPECT_EQ(error_of([] { find_operator("relu(mm(x))"); }), "mm takes 2 tensors, not 1");
     EXPECT_THAT(error_of([] { find_operator("add(mm(x, y), x)"); }), HasSubstr("give it a second name"));
-    EXPECT_THAT(refusal("add(mm(x, y), z)", {{"shape", "4x8,8x6,4x1"}}), HasSubstr("z of 4x1 is neither of the product's shape nor one row of it"));
+    EXPECT_THAT(refusal("add(mm(x, y), z)", {{"shape", "4x8,8x6,1x1"}}), HasSubstr("z of 1x1 is neither of the product's shape nor one row or column of it"));
 }
 
 TEST(Pointwise, RefusesWithPyTorchsRule) {

@@ -36,6 +36,8 @@ CASES = [
     ("conv2d", [normal(2, 5, 9, 11), normal(7, 5, 3, 3), normal(7)], ["--padding", "1", "--stride", "2"], lambda x, w, b: F.conv2d(x, w, b, 2, 1), 4),
     ("conv1d", [normal(1, 4, 33), normal(6, 2, 3), normal(6)], ["--groups", "2", "--dilation", "2"], lambda x, w, b: F.conv1d(x, w, b, dilation=2, groups=2), 4),
     ("conv2d_padding", [normal(1, 3, 8, 8), normal(4, 3, 3, 3)], ["--padding", "same"], lambda x, w: F.conv2d(x, w, padding="same"), 4),
+    ("conv2d_padding", [normal(1, 3, 8, 8), normal(4, 3, 2, 4)], ["--padding", "same"], lambda x, w: F.conv2d(x, w, padding="same"), 4),
+    ("conv1x1", [normal(9, 5, 1, 1), normal(2, 5, 4, 11), normal(9)], [], lambda w, x, b: F.conv2d(x, w, b), 4),
     ("scaled_dot_product_attention", [normal(2, 33, 16), normal(2, 40, 16), normal(2, 40, 24)], [], F.scaled_dot_product_attention, 4),
     ("softmax", [normal(5, 97)], [], over(torch.softmax, -1), 3),
     ("log_softmax", [normal(5, 97)], [], over(torch.log_softmax, -1), 3),
