@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     for (const atalla::Operator *op : atalla::operators())
         for (const atalla::OperatorTensor &tensor : op->tensors())
             if (options.tensors.try_emplace(tensor.name).second && app.get_option_no_throw("--" + tensor.name) == nullptr)
-                app.add_option("--" + tensor.name, options.tensors[tensor.name], "File of " + tensor.help)->group("Tensors");
+                app.add_option("--" + tensor.name, options.tensors[tensor.name], (tensor.help.starts_with("of ") ? "File " : "File of ") + tensor.help)->group("Tensors");
     app.add_option("files", options.files, "Tensors in the operator's order, instead of options with their names");
     app.add_option("-o,--output", options.output, "File for the result")->required();
     app.add_option("--type", options.type, "Type of the result: bf16 or f32 (default: f32 if a tensor is a float, else bf16)")
