@@ -28,6 +28,20 @@ int64_t GemmShape::products() const {
     for (const BatchDim &dim : batch) n *= dim.extent;
     return n;
 }
+int64_t GemmShape::sum_group() const {
+    const int64_t tiles = tiles_of(k);
+    if (!blocked_sums) return tiles;
+    // Groups end in code of their own, so there are few, as far as sums of three times the square root allow; and as few tiles beyond
+    // the last one as possible.
+    const auto cost = [tiles](int64_t group) { return std::pair(ceil_div(tiles, group) * group, ceil_div(tiles, group)); };
+    std::optional<int64_t> best;
+    for (int64_t group = 1; group <= tiles; group++) {
+        const int64_t rounds = group + ceil_div(tiles, group);
+        if (rounds * rounds <= std::max<int64_t>(9 * tiles, 16) && (!best || cost(group) < cost(*best))) best = group;
+    }
+    return *best;
+}
+int64_t GemmShape::sum_groups() const { return ceil_div(tiles_of(k), sum_group()); }
 std::vector<int64_t> GemmShape::a_extents() const { return with_batch({k, m}, batch, &BatchDim::a); }
 std::vector<int64_t> GemmShape::b_extents() const { return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b); }
 std::vector<int64_t> GemmShape::addend_extents() const { return with_batch({n, m}, batch, &BatchDim::addend); }
@@ -44,12 +58,13 @@ class GemmPipeline {
 public:
     GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
-          k_size_(static_cast<int>(shape.k)), k_tiles_(tiles_of(k_size_)), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
+          k_size_(static_cast<int>(shape.k)), k_tiles_(static_cast<int>(shape.k_tiles())), group_(static_cast<int>(shape.sum_group())), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
           cols_(std::min(lanes, n_size_)), row_blocks_(ceil_div(m_size_, rows_)), col_blocks_(ceil_div(n_size_, cols_)),
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
           pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
         stored_rows_ = round_up(pass_, quantum);
+        if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0))) throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
         if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
         if (in_passes() && (staged_ || !shape.operands.empty())) throw Error("gemm: the rows of an epilogue with operands pass in one");
@@ -85,7 +100,7 @@ private:
     }
 
     void define_operands() {
-        const bool k_tail = k_size_ % lanes != 0, n_tail = n_size_ < lanes;
+        const bool k_tail = k_tiles_ * lanes > k_size_, n_tail = n_size_ < lanes;
         const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
         if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
         else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
@@ -116,6 +131,14 @@ private:
         P(args({n, m, kb})) += f32(As(ordered(q, m, kb, false))) * f32(W(args({q, n, kb})));
         // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
         const Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        if (shape_.blocked_sums) {
+            G(args({n, m, kg})) = start;
+            G(args({n, m, kg})) = strict_float(G(args({n, m, kg})) + bf16(P(args({n, m, kg * group_ + r}))));
+            C(args({n, m})) = bf16(-0.0f);
+            C(args({n, m})) = strict_float(C(args({n, m})) + G(args({n, m, rg})));
+            sums_ = C(args({n, m}));
+            return;
+        }
         if (!ends_apart()) {
             C(args({n, m})) = start;
             C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
@@ -216,9 +239,9 @@ private:
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
         if (in_passes()) As.compute_at(C, mp);
         else if (whole_) As.compute_at(out, mo);
-        else As.compute_at(C, ro);
+        else As.compute_at(sums(), ro);
         if (whole_) Bs.compute_at(out, no);
-        else Bs.compute_at(C, ro);
+        else Bs.compute_at(sums(), ro);
         if (whole_ && !in_passes()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
@@ -230,7 +253,7 @@ private:
             identity.bound(k, 0, lanes).vectorize(k, lanes);
             Bs.bound_extent(n, lanes).vectorize(k, lanes).reorder(k, n, kt);
             if (whole_) Bk.compute_at(out, no);
-            else Bk.compute_at(C, ro);
+            else Bk.compute_at(sums(), ro);
             if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
             Wt.compute_at(Bs, kt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
             Wt.split(w, w, wi, static_cast<int>(point_["weight_unroll"]));
@@ -257,11 +280,17 @@ private:
         C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
         if (has_updates()) schedule_updates();
         if (ends_apart()) schedule_tile(W1, P1, E, inner);
-        if (point_["sums_in_registers"] != 0) {
-            in_registers({C});
-        } else {
+        if (shape_.blocked_sums) {
+            C.update().reorder(n, m, rg).vectorize(n, lanes);
+            G.compute_at(C, rg).vectorize(n, lanes).bound_extent(n, lanes);
             C.bound_storage(m, stored_rows_);
             in_pads({C});
+        }
+        if (point_["sums_in_registers"] != 0) {
+            in_registers({sums()});
+        } else {
+            sums().bound_storage(m, stored_rows_);
+            in_pads({sums()});
         }
     }
 
@@ -280,10 +309,13 @@ private:
         in_registers({weights, product});
     }
 
+    // What is added to with each k tile.
+    Func sums() const { return shape_.blocked_sums ? G : C; }
+
     // The sums over the k tiles, or over those between the first and the last.
     void schedule_updates() {
         schedule_weights(W);
-        schedule_rows(P, C);
+        schedule_rows(P, sums());
         in_registers({W, P});
         std::vector<VarOrRVar> order = {n, m};
         if (in_passes()) {
@@ -292,13 +324,13 @@ private:
         }
         if (whole_) {
             order.push_back(r);
-            W.compute_at(C, r);
+            W.compute_at(sums(), r);
         } else {
-            C.update().split(r, ro, ri, k_block_);
+            sums().update().split(r, ro, ri, k_block_);
             order.insert(order.end(), {ri, ro});
-            W.compute_at(C, ri);
+            W.compute_at(sums(), ri);
         }
-        C.update().reorder(order).vectorize(n, lanes);
+        sums().update().reorder(order).vectorize(n, lanes);
     }
 
     void schedule_epilogue() {
@@ -342,8 +374,10 @@ private:
         }
         const int row_unroll = static_cast<int>(point_["row_unroll"]);
         if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
-            if (has_sums()) C.split(m, m, mu, row_unroll);
-            if (has_updates()) C.update().split(m, m, mu, row_unroll);
+            for (Func f : shape_.blocked_sums ? std::vector<Func>{G, C} : std::vector<Func>{C}) {
+                if (has_sums()) f.split(m, m, mu, row_unroll);
+                if (has_updates()) f.update().split(m, m, mu, row_unroll);
+            }
             E.split(m, m, mu, row_unroll);
         }
         in_pads({E});
@@ -380,7 +414,7 @@ private:
     const GemmShape &shape_;
     const Machine &machine_;
     const Point &point_;
-    const int m_size_, n_size_, k_size_, k_tiles_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
+    const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
     const bool whole_, m_outer_, row_major_, b_resident_;
     const bool staged_ = shape_.staged;
     int stored_rows_ = 0;
@@ -390,12 +424,12 @@ private:
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
-    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
+    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, G{"G"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
-    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? k_tiles_ - 2 * ends_apart() : 1, "r"};
+    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, "r"}, rg{0, k_tiles_ / group_, "rg"};
 };
 
 }  // namespace

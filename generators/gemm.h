@@ -39,14 +39,20 @@ struct GemmShape {
     std::optional<ExpressionNode> epilogue = {};   // pointwise, of `product_name` and the operands
     std::vector<GemmOperand> operands = {};
     bool staged = false;   // the epilogue's rows are a loop behind those of the product: stages_epilogue()
+    bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
+    // Tiles of 32 elements of k that the sums run over: whole groups of them. All are one group where sums are not blocked.
+    int64_t k_tiles() const { return sum_groups() * sum_group(); }
+    int64_t sum_group() const;
+    int64_t sum_groups() const;
     int64_t products() const;
     // Extents, innermost first.
     std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
     std::vector<int64_t> operand_extents(const GemmOperand &operand) const;
 };
 
-// Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending. Inputs: A, B, then bias
+// Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending; blocked, over those of a group and then
+// over the groups. Inputs: A, B, then bias
 // and addend where the shape has them, and the operands; output C.
 //
 // The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of

@@ -76,6 +76,7 @@ float as_bf16(double factor) { return bf16_round(static_cast<float>(factor)); }
 
 Reference single_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
     const Epilogue epilogue(shape, inputs);
+    const int64_t group = shape.sum_group() * depth;
     Reference reference;
     reference.values.resize(static_cast<size_t>(shape.m * shape.n));
     reference.peaks.resize(reference.values.size());
@@ -86,7 +87,7 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
         for (int64_t q = 0; q < shape.k; q++)
             for (int64_t j = 0; j < columns; j++) b_squares[static_cast<size_t>(q / depth * columns + j)] += b[static_cast<size_t>(q * columns + j)] * b[static_cast<size_t>(q * columns + j)];
         for (int64_t i = 0; i < shape.m; i++) {
-            double sum[depth] = {}, peak[depth] = {};
+            double sum[depth] = {}, within_group[depth] = {}, peak[depth] = {};
             for (int64_t k = 0; k < shape.k; k += depth) {
                 double dot[depth] = {}, a_squares = 0;
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
@@ -96,9 +97,10 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
                 }
                 for (int64_t j = 0; j < columns; j++) {
                     sum[j] += dot[j];
+                    within_group[j] = k % group == 0 ? dot[j] : within_group[j] + dot[j];
                     // No partial sum is larger than the product of the norms.
                     const double within = std::sqrt(a_squares * b_squares[static_cast<size_t>(k / depth * columns + j)]);
-                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j]), within * float32_share});
+                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j]), std::abs(within_group[j]), within * float32_share});
                 }
             }
             for (int64_t j = 0; j < columns; j++) {
@@ -131,23 +133,27 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
     TensorData result(static_cast<size_t>(shape.m * shape.n));
     // Hardware with a partial-sum input begins with the zero register; otherwise the sum begins with the first product.
     const float start = machine.timed() && machine.sa.psum_in ? 0.0f : -0.0f;
+    const int64_t group = shape.sum_group() * depth;
     for (int64_t first = 0; first < shape.n; first += depth) {
         const int64_t columns = std::min(depth, shape.n - first);
         const std::vector<float> b = transposed_block<float>(shape, inputs[1], first, columns);
         for (int64_t i = 0; i < shape.m; i++) {
-            float sum[depth];
-            std::fill_n(sum, depth, start);
-            for (int64_t k = 0; k < shape.k; k += depth) {
+            float sum[depth], total[depth];
+            std::fill_n(total, depth, -0.0f);
+            for (int64_t k = 0; k < shape.k_tiles() * depth; k += depth) {
+                if (k % group == 0) std::fill_n(sum, depth, start);
                 float dot[depth] = {};
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
                     const float a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
                     for (int64_t j = 0; j < columns; j++) dot[j] += a * b[static_cast<size_t>(q * columns + j)];
                 }
                 for (int64_t j = 0; j < columns; j++) sum[j] = bf16_round(sum[j] + bf16_round(dot[j]));
+                if ((k + depth) % group == 0)
+                    for (int64_t j = 0; j < columns; j++) total[j] = shape.blocked_sums ? bf16_round(total[j] + sum[j]) : sum[j];
             }
             for (int64_t j = 0; j < columns; j++) {
                 const auto at = static_cast<size_t>(i * shape.n + first + j);
-                float value = sum[j];
+                float value = total[j];
                 if (shape.alpha != 1) value = bf16_round(value * as_bf16(shape.alpha));
                 if (epilogue.bias) {
                     float term = bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]);
@@ -180,8 +186,8 @@ Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &
 }
 
 double gemm_tolerance_ulps(const GemmShape &shape) {
-    const auto tiles = static_cast<double>((shape.k + depth - 1) / depth);
-    return tiles + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1))) + epilogue_tolerance_ulps(shape);
+    const auto sums = static_cast<double>(shape.sum_group() + (shape.blocked_sums ? shape.sum_groups() : 0));
+    return sums + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1))) + epilogue_tolerance_ulps(shape);
 }
 
 TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {

@@ -77,7 +77,8 @@ public:
                 {"relu", "replace what is below zero by zero", true},
                 {"addend", "add a matrix D of m x n", true, true},
                 {"alpha", "factor of the product"},
-                {"beta", "factor of the addend"}};
+                {"beta", "factor of the addend"},
+                {"sums", "order of additions over k: ascending, or blocked, which keeps more digits of long sums"}};
     }
 
     std::unique_ptr<Workload> workload(const WorkloadArguments &given) const override {
@@ -112,6 +113,7 @@ public:
             shape.addend = json.at("addend");
             shape.alpha = json.at("alpha");
             shape.beta = json.at("beta");
+            shape.blocked_sums = json.value("sums", "ascending") == "blocked";
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("'{}' is not the text of a gemm workload: {}", text, error.what()));
         }
@@ -127,7 +129,7 @@ public:
     OperatorCard card() const override {
         OperatorCard card;
         card.family = "matmul";
-        card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending";
+        card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending, or in groups";
         card.space = "rows of a block, loop order, where sums and operands stay, unrolling";
         card.bound = "tiled programs: array, visits, additions, DRAM, pads, issue";
         card.reference = "float64";
@@ -190,6 +192,9 @@ private:
         shape.beta = parse_factor("beta", arguments.take("beta", "1"));
         // Without an addend its factor has no effect, and equal workloads must have equal texts.
         if (!shape.addend) shape.beta = 1;
+        const std::string sums = arguments.take("sums", "ascending");
+        if (sums != "ascending" && sums != "blocked") throw Error(fmt::format("gemm: sums must be ascending or blocked, not '{}'", sums));
+        shape.blocked_sums = sums == "blocked";
     }
 };
 

@@ -16,7 +16,7 @@ struct GemmPlan {
         : rows(std::min(point["rows"], shape.m)),
           row_blocks(ceil_div(shape.m, rows)),
           col_blocks(ceil_div(shape.n, lanes)),
-          k_tiles(ceil_div(shape.k, lanes)),
+          k_tiles(shape.k_tiles()),
           pass(pass_rows(point, rows)),
           stored_rows(ceil_div(pass, machine.pad.count) * machine.pad.count),
           k_block(std::min(point["k_block"], k_tiles)),

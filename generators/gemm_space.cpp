@@ -44,7 +44,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
     if (!shape.b_transposed && machine.timed()) rows += lanes * plan.k_block + lanes;   // the transposed tiles and the identity
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
-    if (!plan.sums_in_registers) rows += plan.stored_rows;
+    rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
     if (shape.staged) rows += plan.stored_rows;
     for (const GemmOperand &operand : shape.operands) {
@@ -62,9 +62,9 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     // All k tiles, or a part that divides them, which only a machine with small pads needs.
     std::vector<int64_t> k_blocks;
-    const int64_t k_tiles = ceil_div(shape.k, lanes);
+    const int64_t k_tiles = shape.k_tiles();
     for (int64_t part = 1; part <= k_tiles; part++)
-        if (k_tiles % part == 0 && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
+        if ((part == k_tiles || shape.sum_group() % part == 0) && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
     std::vector<int64_t> slots = {2}, splits = {0};
@@ -74,7 +74,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         splits = {0, 1};
     }
     if (!machine.timed()) {
-        if (!shape.staged && shape.operands.empty())
+        if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
             for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
         unrolled.push_back(1);
     }
@@ -102,8 +102,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          const int64_t pass = point["row_pass"];
                          return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["sums_in_registers"] != 0);
                      });
-    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"}, "Sums in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
-                     [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
+    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"}, "Sums of all k tiles in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
+                     [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
     space.constraint("split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
                      [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
     space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
@@ -141,7 +141,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
-                   {"k_block", ceil_div(shape.k, lanes)}, {"weight_unroll", round}, {"row_unroll", 1}};
+                   {"k_block", shape.k_tiles()}, {"weight_unroll", round}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);
@@ -158,6 +158,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? ", all of B kept in the pads" : "";
+    if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);

@@ -43,9 +43,10 @@ public:
 
     std::string text() const override {
         if (!names_.text.empty()) return names_.text;
-        return nlohmann::json{{"m", shape_.m}, {"n", shape_.n}, {"k", shape_.k}, {"type", "bf16"}, {"b", shape_.b_transposed ? "nk" : "kn"},
-                              {"bias", shape_.bias}, {"relu", shape_.relu}, {"addend", shape_.addend}, {"alpha", shape_.alpha}, {"beta", shape_.beta}}
-            .dump();
+        nlohmann::json text = {{"m", shape_.m}, {"n", shape_.n}, {"k", shape_.k}, {"type", "bf16"}, {"b", shape_.b_transposed ? "nk" : "kn"},
+                               {"bias", shape_.bias}, {"relu", shape_.relu}, {"addend", shape_.addend}, {"alpha", shape_.alpha}, {"beta", shape_.beta}};
+        if (shape_.blocked_sums) text["sums"] = "blocked";
+        return text.dump();
     }
     std::string title() const override {
         if (!names_.title.empty()) return names_.title;
@@ -55,6 +56,7 @@ public:
         if (shape_.bias) text += ", bias";
         if (shape_.addend) text += shape_.beta == 1 ? ", addend" : fmt::format(", addend, beta {}", shape_.beta);
         if (shape_.relu) text += ", relu";
+        if (shape_.blocked_sums) text += ", blocked sums";
         return text;
     }
     std::string shape() const override { return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/instruction.h"
+#include "isa/vectors.h"
 #include "schedules/random.h"
 #include "tests/generators/sampled_point.h"
 
@@ -56,6 +58,22 @@ TEST_F(Gemm, RandomShapesAndSchedules) {
     }
 }
 
+// Sums over groups of k tiles and then over the groups: many groups, few, one, and a last one that is not full.
+TEST_F(Gemm, BlockedSums) {
+    Random random(41);
+    for (const int64_t k : {20, 32, 70, 256, 300, 420, 1000})
+        for (int i = 0; i < 4; i++) {
+            WorkloadArguments arguments = random_workload(random);
+            arguments["sums"] = "blocked";
+            arguments["k"] = std::to_string(k);
+            const std::shared_ptr<const Workload> workload = op.workload(arguments);
+            const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+            SCOPED_TRACE(workload->title());
+            check_sampled_point(*workload, machine, evaluator, random);
+            EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+        }
+}
+
 // Where blocks, rings of buffers and the loops over them have many turns.
 TEST_F(Gemm, LargerShapesAndSchedules) {
     Random random(99);
@@ -95,6 +113,41 @@ TEST(GemmReference, PeaksCountWhatCancelsWithinABlock) {
     const Reference reference = gemm_reference(shape, {{0x4580, 0x3900, 0xC580}, {0x3F80, 0x3F80, 0x3F80}});
     EXPECT_EQ(reference.values.at(0), 0x1p-13);
     EXPECT_LE(largest_error_ulps({0}, reference), 1);
+}
+
+TEST(GemmShape, GroupsOfBlockedSumsHaveFewTilesBeyondTheLast) {
+    GemmShape shape;
+    shape.m = shape.n = 1;
+    for (int64_t tiles = 1; tiles <= 400; tiles++) {
+        shape.k = tiles * lanes - 5;
+        shape.blocked_sums = false;
+        EXPECT_EQ(shape.k_tiles(), tiles);
+        EXPECT_EQ(shape.sum_groups(), 1);
+        shape.blocked_sums = true;
+        const int64_t rounds = shape.sum_group() + shape.sum_groups();
+        EXPECT_LE(rounds * rounds, std::max<int64_t>(9 * tiles, 16)) << tiles;
+        EXPECT_GE(shape.k_tiles(), tiles);
+        EXPECT_LE(shape.k_tiles(), tiles + std::max<int64_t>(1, tiles / 8)) << tiles;
+    }
+}
+
+// Root mean square of the differences from float64, for terms of either sign and for positive ones, where a long sum outgrows its terms.
+TEST_F(Gemm, BlockedSumsKeepMoreDigits) {
+    const auto error = [&](const char *sums, bool positive) {
+        const std::unique_ptr<Workload> workload = op.workload({{"shape", "32x32x8192"}, {"sums", sums}});
+        std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 3);
+        constexpr uint16_t without_sign = 0x7FFF;
+        if (positive)
+            for (TensorData &input : inputs)
+                for (uint16_t &element : input) element &= without_sign;
+        const std::vector<double> exact = workload->reference(inputs)[0].values;
+        const TensorData result = workload->host_result(machine, inputs)[0];
+        double squares = 0;
+        for (size_t i = 0; i < exact.size(); i++) squares += std::pow(static_cast<double>(bf16_float(result[i])) - exact[i], 2);
+        return std::sqrt(squares);
+    };
+    EXPECT_LT(2 * error("blocked", false), error("ascending", false));
+    EXPECT_LT(8 * error("blocked", true), error("ascending", true));
 }
 
 // The last rows of a loop that turns run one turn of the nest later: not where other weights are loaded before.
