@@ -240,8 +240,8 @@ private:
         if (in_passes()) As.compute_at(C, mp);
         else if (whole_) As.compute_at(out, mo);
         else As.compute_at(sums(), ro);
-        if (whole_) Bs.compute_at(out, no);
-        else Bs.compute_at(sums(), ro);
+        if (whole_ && (shape_.b_transposed || !b_resident_)) Bs.compute_at(out, no);
+        else if (!whole_) Bs.compute_at(sums(), ro);
         if (whole_ && !in_passes()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
@@ -251,9 +251,15 @@ private:
             // Where the pads are small, the tile and the identity pass through registers.
             if (machine_.timed()) identity.compute_root().bound(i, 0, lanes);
             identity.bound(k, 0, lanes).vectorize(k, lanes);
-            Bs.bound_extent(n, lanes).vectorize(k, lanes).reorder(k, n, kt);
-            if (whole_) Bk.compute_at(out, no);
-            else Bk.compute_at(sums(), ro);
+            Bs.vectorize(k, lanes);
+            if (b_resident_) {
+                Bs.compute_root().bound(n, 0, n_size_).split(n, nb, n, lanes).reorder(k, n, kt, nb);
+                Bk.compute_at(Bs, nb);
+            } else {
+                Bs.bound_extent(n, lanes).reorder(k, n, kt);
+                if (whole_) Bk.compute_at(out, no);
+                else Bk.compute_at(sums(), ro);
+            }
             if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
             Wt.compute_at(Bs, kt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
             Wt.split(w, w, wi, static_cast<int>(point_["weight_unroll"]));
@@ -424,7 +430,7 @@ private:
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, G{"G"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
     std::vector<Func> operands_;

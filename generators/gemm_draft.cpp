@@ -85,7 +85,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     double block = k_tiles * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
-    if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer ? 1 : row_blocks);
+    if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long, once a
     // block otherwise.

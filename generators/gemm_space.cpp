@@ -42,7 +42,8 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
     int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
-    if (!shape.b_transposed && machine.timed()) rows += lanes * plan.k_block + lanes;   // the transposed tiles and the identity
+    // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
+    if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
     if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
@@ -90,7 +91,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
         .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
-        .choice("b_resident", "1: all of B stays in the pads, 0: two blocks of columns", {0, 1})
+        .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns", {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
     space.constraint("registers", {"rows", "sums_in_registers"}, "The sums of a block and the vectors on their way fit the register file.",
@@ -127,8 +128,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=, timed = machine.timed(), whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
                          return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
                      });
-    // It is loaded while the first block of rows is computed, block of columns by block of columns.
-    const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && shape.b_transposed && shape.batch.empty();
+    // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before.
+    const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && (shape.b_transposed || machine.timed()) && shape.batch.empty();
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",
                      [=](const Point &point) {
@@ -157,7 +158,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.slots == 1 && machine.timed()) text += point["pads_split"] ? ", operands at once, on two pads each" : ", operands at once";
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
-    text += plan.b_resident ? ", all of B kept in the pads" : "";
+    text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first") : "";
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");

@@ -105,6 +105,17 @@ TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
     }
 }
 
+TEST_F(Gemm, OperandsThatStayInThePadsAreTransposedWhole) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
+    Random random(6);
+    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96"}) {
+        const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}, {"b-layout", "kn"}});
+        const Evaluator evaluator(workload, machine);
+        const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}});
+        for (const Point &point : sample_distinct(space, 8, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
+    }
+}
+
 // 4096 + 2^-13 - 4096: float32 loses the term in the middle, which is all of the result.
 TEST(GemmReference, PeaksCountWhatCancelsWithinABlock) {
     GemmShape shape;
