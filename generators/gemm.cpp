@@ -28,6 +28,12 @@ int64_t GemmShape::products() const {
     for (const BatchDim &dim : batch) n *= dim.extent;
     return n;
 }
+int64_t GemmShape::b_matrices() const {
+    int64_t n = 1;
+    for (const BatchDim &dim : batch)
+        if (dim.b) n *= dim.extent;
+    return n;
+}
 int64_t GemmShape::sum_group() const {
     const int64_t tiles = tiles_of(k);
     if (!blocked_sums) return tiles;

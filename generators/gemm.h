@@ -46,6 +46,7 @@ struct GemmShape {
     int64_t sum_group() const;
     int64_t sum_groups() const;
     int64_t products() const;
+    int64_t b_matrices() const;   // that the products use
     // Extents, innermost first.
     std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
     std::vector<int64_t> operand_extents(const GemmOperand &operand) const;

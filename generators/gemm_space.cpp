@@ -40,7 +40,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     // Two slots where transfers run ahead.
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
-    const int64_t b_slots = plan.b_resident ? plan.col_blocks : plan.ahead ? slots(plan.col_blocks) : 1;
+    const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
     int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
     if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
@@ -129,11 +129,11 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
                      });
     // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before.
-    const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && (shape.b_transposed || machine.timed()) && shape.batch.empty();
+    const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && (shape.b_transposed ? shape.batch.empty() : machine.timed());
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",
                      [=](const Point &point) {
-                         const bool several = point["rows"] < shape.m;
+                         const bool several = point["rows"] < shape.m || !shape.batch.empty();
                          return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
                      });
     return space;

@@ -108,8 +108,11 @@ TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
 TEST_F(Gemm, OperandsThatStayInThePadsAreTransposedWhole) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
     Random random(6);
-    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96"}) {
-        const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}, {"b-layout", "kn"}});
+    std::vector<std::shared_ptr<const Workload>> workloads;
+    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96"}) workloads.push_back(op.workload({{"shape", shape}, {"b-layout", "kn"}}));
+    // One B for each product, and one that several share.
+    for (const char *shapes : {"3x70x64,3x64x96", "2x1x40x64,3x64x96"}) workloads.push_back(find_operator("matmul").workload({{"shape", shapes}}));
+    for (const std::shared_ptr<const Workload> &workload : workloads) {
         const Evaluator evaluator(workload, machine);
         const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}});
         for (const Point &point : sample_distinct(space, 8, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
