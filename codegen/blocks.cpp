@@ -14,6 +14,21 @@ namespace atalla::codegen {
 
 namespace {
 
+// What makes constants, each in front of the first operation that reads it. Those that the block behind uses come last.
+std::vector<Op> made_before_use(const std::vector<Op> &constants, const std::vector<Op> &ops) {
+    std::map<Reg, Op> waiting;
+    for (const Op &op : constants) waiting.emplace(op.dst, op);
+    std::vector<Op> out;
+    const std::function<void(const Op &)> append = [&](const Op &op) {
+        for (Reg r : reads_of(op))
+            if (auto made = waiting.extract(r)) append(made.mapped());
+        out.push_back(op);
+    };
+    for (const Op &op : ops) append(op);
+    while (!waiting.empty()) append(waiting.extract(std::prev(waiting.end())).mapped());
+    return out;
+}
+
 class Flatten {
 public:
     Flatten(Kernel &kernel, bool in_order) : kernel_(kernel), in_order_(in_order) {}
@@ -143,21 +158,6 @@ private:
         }
     }
 
-    // What makes constants, each in front of the first operation that reads it. Those that the block behind uses come last.
-    static std::vector<Op> made_before_use(const std::vector<Op> &constants, const std::vector<Op> &ops) {
-        std::map<Reg, Op> waiting;
-        for (const Op &op : constants) waiting.emplace(op.dst, op);
-        std::vector<Op> out;
-        const std::function<void(const Op &)> append = [&](const Op &op) {
-            for (Reg r : reads_of(op))
-                if (auto made = waiting.extract(r)) append(made.mapped());
-            out.push_back(op);
-        };
-        for (const Op &op : ops) append(op);
-        while (!waiting.empty()) append(waiting.extract(std::prev(waiting.end())).mapped());
-        return out;
-    }
-
     // Reads the base register of every transfer that may still be under way at the end.
     void wait_for_transfers() {
         const std::vector<Reg> pending = transfers_at_end(kernel_.body);
@@ -226,6 +226,28 @@ std::string to_string(const Kernel &kernel, const Blocks &blocks) {
         if (block.end.kind == Terminator::Skip) out += fmt::format("  skip to block {}\n", block.end.target);
     }
     return out;
+}
+
+bool make_constants_before_use(const Kernel &kernel, Blocks &blocks) {
+    bool moved = false;
+    for (Block &block : blocks) {
+        std::map<Reg, int> written;
+        for (const Op &op : block.ops)
+            if (op.dst.defined()) written[op.dst]++;
+        // Those that nothing else writes, and the upper parts of theirs.
+        std::set<Reg> made;
+        for (const Op &op : block.ops) {
+            const bool whole = op.opcode == Opcode::lui_s || (op.opcode == Opcode::addi_s && (op.src[0] == zero_scalar || made.count(op.src[0]) > 0));
+            const bool upper = op.opcode == Opcode::lui_s && op.dst.defined() && !kernel.registers[op.dst.id].constant;
+            if (op.dst.defined() && written[op.dst] == 1 && whole && (upper || kernel.registers[op.dst.id].constant)) made.insert(op.dst);
+        }
+        std::vector<Op> constants, others;
+        for (const Op &op : block.ops) (made.count(op.dst) > 0 ? constants : others).push_back(op);
+        std::vector<Op> late = made_before_use(constants, others);
+        moved = moved || !std::equal(late.begin(), late.end(), block.ops.begin(), block.ops.end(), [](const Op &a, const Op &b) { return a.dst == b.dst && a.opcode == b.opcode; });
+        block.ops = std::move(late);
+    }
+    return moved;
 }
 
 }  // namespace atalla::codegen

@@ -42,6 +42,9 @@ struct ProgramLayout {
 };
 ProgramLayout lay_out(const Blocks &blocks);
 
+// Makes the constants that a block makes in front of their first reader in it, instead of at its start. False if all are there.
+bool make_constants_before_use(const Kernel &kernel, Blocks &blocks);
+
 // The byte offsets that a branch can have.
 constexpr int64_t furthest_back = -2048, furthest_ahead = 2044;
 

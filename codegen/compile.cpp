@@ -36,7 +36,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where those are too few, fewer do.
-// Where straight code alone takes too many registers, it keeps its order, and masks that are constants are made again.
+// Where straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other constants
+// where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
@@ -44,14 +45,14 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
         const Packed result = pack(kernel, blocks, optimize, options);
         const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle;
-        bool again = false;   // from the start, with more masks
+        bool again = false;   // from the start, with other masks and constants
         if (result.fits_cache || !(turns || (overlaps && options.overlap == OverlapIterations::Long))) {
             packed();
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
                 const bool simplest = !turns && !overlaps && !idles && (!optimize || options.in_order);
-                again = simplest && make_masks_again(kernel, unpacked);
+                again = simplest && (make_masks_again(kernel, unpacked) || make_constants_before_use(kernel, unpacked));
                 if (simplest && !again) throw;
             }
         }

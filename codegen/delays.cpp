@@ -33,31 +33,34 @@ Op Delays::starts(Opcode opcode) {
     return op;
 }
 
-// The fewest cycles between two packets: one each, the initiation intervals of the lane units, and known delays.
+int LeastCycles::next(const OpGroup &packet) {
+    const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp; };
+    cycle_++;
+    for (const Op &op : packet) {
+        const Unit unit = info(op.opcode).unit;
+        if (lane(unit)) cycle_ = std::max(cycle_, free_at_[static_cast<size_t>(unit)]);
+        if (delayed_ >= 0 && std::count(op.src.begin(), op.src.end(), delay_) > 0) cycle_ = std::max(cycle_, delayed_);
+    }
+    for (const Op &op : packet) {
+        const Unit unit = info(op.opcode).unit;
+        if (lane(unit)) free_at_[static_cast<size_t>(unit)] = cycle_ + static_cast<int>(machine_.vec.ii);
+        if (delay_.defined() && op.dst == delay_) delayed_ = cycle_ + result_latency(machine_, op.opcode);
+    }
+    return cycle_;
+}
+
+// The fewest cycles between two packets.
 int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
     const int total = static_cast<int>(packets.size()), end = to + distance * total;
-    const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp; };
-    std::array<int, 16> free_at{};
-    int delayed = -1, cycle = 0;
+    LeastCycles pace(machine_, delay_);
+    int cycle = 0;
     for (int p = from; p <= end; p++) {
-        if (p > from) cycle++;
-        if (p == to && to == total && distance == 0) break;   // the end of the block itself
-        const OpGroup &packet = packets[p % total];
-        for (const Op &op : packet) {
-            const Unit unit = info(op.opcode).unit;
-            if (lane(unit)) cycle = std::max(cycle, free_at[static_cast<int>(unit)]);
-            if (delayed >= 0 && delay_.defined() && std::count(op.src.begin(), op.src.end(), delay_) > 0) cycle = std::max(cycle, delayed);
-        }
-        for (const Op &op : packet) {
-            const Unit unit = info(op.opcode).unit;
-            if (lane(unit)) free_at[static_cast<int>(unit)] = cycle + static_cast<int>(machine_.vec.ii);
-            if (op.dst == delay_ && delay_.defined()) delayed = cycle + result_latency(machine_, op.opcode);
-        }
+        if (p == to && to == total && distance == 0) return p > from ? cycle + 1 : cycle;   // the end of the block itself
+        cycle = pace.next(packets[p % total]);
     }
     return cycle;
 }
 
-// Packets that take at least so many cycles, and hardly more: results that are waited for, and a few packets that do nothing of use.
 std::vector<OpGroup> Delays::delay_packets(int cycles) {
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
     // An operation and the one that reads its result take its latency and a cycle.

@@ -19,11 +19,6 @@ constexpr size_t operations_between_transfers = 2 * transfer_cycles;
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
-bool may_alias(const PadAccess &a, const PadAccess &b) {
-    if (a.allocation != b.allocation) return false;
-    return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
-}
-
 class Builder {
 public:
     Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn)
@@ -216,6 +211,11 @@ private:
 };
 
 }  // namespace
+
+bool may_alias(const PadAccess &a, const PadAccess &b) {
+    if (a.allocation != b.allocation) return false;
+    return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
+}
 
 std::vector<Reg> reads_of(const Op &op) {
     std::vector<Reg> reads;

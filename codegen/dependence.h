@@ -22,6 +22,9 @@ int result_latency(const Machine &machine, Opcode op);
 // behind it: any order that keeps the dependences then has few of them alive.
 std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn);
 
+// May two accesses be of the same row?
+bool may_alias(const PadAccess &a, const PadAccess &b);
+
 // Every register an operation reads (the old destination of a masked operation included).
 std::vector<Reg> reads_of(const Op &op);
 // Is a register one of them?

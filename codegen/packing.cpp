@@ -13,6 +13,7 @@
 #include "codegen/list_schedule.h"
 #include "codegen/masks.h"
 #include "codegen/modulo.h"
+#include "codegen/pad_order.h"
 #include "codegen/passes.h"
 #include "codegen/resources.h"
 #include "codegen/tighten.h"
@@ -33,7 +34,9 @@ public:
                 if (loop_of(b) >= 0) pipeline(b);
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
-        delays_.keep_weights_apart(blocks_, [&](size_t b) { return pipelined_.count(b) > 0; });
+        const auto is_loop_body = [&](size_t b) { return pipelined_.count(b) > 0; };
+        keep_loads_behind_stores(kernel_, blocks_, delays_, is_loop_body);
+        delays_.keep_weights_apart(blocks_, is_loop_body);
         move_sides();
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
         for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);

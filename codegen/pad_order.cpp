@@ -1,0 +1,159 @@
+#include "codegen/pad_order.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "codegen/dependence.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+constexpr size_t most_pads = 8;
+// Longer queues are not told apart, and so many iterations show whether a loop fills one.
+constexpr int longest_queue = 512, most_iterations = 64;
+
+// What the pads have still to write, in cycles from now.
+struct Queues {
+    std::array<int, most_pads> free{};   // by pad: until the last row is written
+    std::map<int, int> started;          // by allocation: until the last of its rows starts
+    bool operator==(const Queues &) const = default;
+
+    void join(const Queues &other) {
+        for (size_t pad = 0; pad < most_pads; pad++) free[pad] = std::max(free[pad], other.free[pad]);
+        for (const auto &[allocation, cycles] : other.started) started[allocation] = std::max(started[allocation], cycles);
+    }
+    // Cycles later.
+    void pass(int cycles) {
+        for (int &left : free) left = std::clamp(left - cycles, 0, longest_queue);
+        for (auto entry = started.begin(); entry != started.end();) {
+            entry->second = std::min(entry->second - cycles, longest_queue);
+            entry = entry->second <= 0 ? started.erase(entry) : std::next(entry);
+        }
+    }
+};
+
+class PadOrder {
+public:
+    PadOrder(const Kernel &kernel, Blocks &blocks, Delays &delays, const std::function<bool(size_t)> &is_loop_body)
+        : kernel_(kernel), blocks_(blocks), delays_(delays), is_loop_body_(is_loop_body), entered_(blocks.size()) {}
+
+    void run() {
+        find_queues();
+        for (size_t b = 0; b < blocks_.size(); b++)
+            while (const std::optional<Late> late = find_late(b)) insert(b, *late);
+    }
+
+private:
+    // A load that may start so many cycles too early.
+    struct Late {
+        int packet = 0, missing = 0;
+        bool own = false;   // the store is in the same block
+    };
+    struct Store {
+        const PadAccess *access;
+        int start;
+    };
+
+    bool turns(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
+    int64_t iterations(size_t b) const {
+        for (const LoopInfo &loop : kernel_.loops)
+            if (turns(b) && loop.index == blocks_[b].end.index) return loop.extent;
+        return 1;
+    }
+
+    // What is still to be written behind a block, once through. `visit` gets each load with what is known in front of it.
+    template <typename Visit>
+    Queues through(size_t b, Queues queues, Visit &&visit) const {
+        LeastCycles pace = delays_.pace();
+        std::vector<Store> own;
+        int cycle = -1;
+        const std::vector<OpGroup> &packets = blocks_[b].packets;
+        for (size_t p = 0; p < packets.size(); p++) {
+            cycle = pace.next(packets[p]);
+            for (const Op &op : packets[p])
+                if (op.opcode == Opcode::vreg_ld && op.access) visit(static_cast<int>(p), cycle, op, queues, own);
+            for (const Op &op : packets[p]) {
+                if (op.opcode != Opcode::vreg_st || !op.access) continue;
+                int &free = queues.free[static_cast<size_t>(op.pad) % most_pads];
+                const int start = std::max(cycle, free);
+                free = start + static_cast<int>(kernel_.machine->pad.write_ii);
+                own.push_back({&*op.access, start});
+            }
+        }
+        for (const Store &store : own) queues.started[store.access->allocation] = std::max(queues.started[store.access->allocation], store.start);
+        queues.pass(cycle + 1);
+        return queues;
+    }
+
+    void find_queues() {
+        const auto nothing = [](int, int, const Op &, const Queues &, const std::vector<Store> &) {};
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t b = 0; b < blocks_.size(); b++) {
+                Queues out = through(b, entered_[b], nothing);
+                for (int64_t turn = 1; turn < std::min<int64_t>(iterations(b), most_iterations); turn++) {
+                    Queues next = through(b, out, nothing);
+                    if (next == out) break;
+                    out = std::move(next);
+                }
+                const auto reach = [&](size_t to) {
+                    if (to >= blocks_.size()) return;
+                    Queues joined = entered_[to];
+                    joined.join(out);
+                    if (joined == entered_[to]) return;
+                    entered_[to] = std::move(joined);
+                    changed = true;
+                };
+                const Terminator &end = blocks_[b].end;
+                if (!end.leaves()) reach(b + 1);
+                // A loop's own iterations were counted.
+                if (end.kind == Terminator::Skip || (end.kind == Terminator::Loop && !turns(b))) reach(static_cast<size_t>(end.target));
+            }
+        }
+    }
+
+    std::optional<Late> find_late(size_t b) const {
+        // Rows of a transfer may come in between.
+        const int margin = 2 * static_cast<int>(kernel_.machine->pad.write_ii);
+        std::optional<Late> late;
+        through(b, entered_[b], [&](int packet, int cycle, const Op &load, const Queues &queues, const std::vector<Store> &own) {
+            if (late) return;
+            const auto check = [&](int started, bool of_block) {
+                // Stores that do not wait keep the distance that the edges of their block have.
+                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
+            };
+            if (const auto found = queues.started.find(load.access->allocation); found != queues.started.end()) check(found->second, false);
+            for (const Store &store : own)
+                if (may_alias(*store.access, *load.access)) check(store.start, true);
+        });
+        return late;
+    }
+
+    void insert(size_t b, const Late &late) {
+        // A loop's own iterations keep their distance: the delay goes in front of it.
+        const bool in_front = !late.own && is_loop_body_(b) && b > 0;
+        std::vector<OpGroup> &packets = blocks_[in_front ? b - 1 : b].packets;
+        const std::vector<OpGroup> delays = delays_.delay_packets(late.missing);
+        packets.insert(in_front ? packets.end() : packets.begin() + late.packet, delays.begin(), delays.end());
+        if (in_front) entered_[b].pass(late.missing);
+    }
+
+    const Kernel &kernel_;
+    Blocks &blocks_;
+    Delays &delays_;
+    const std::function<bool(size_t)> &is_loop_body_;
+    std::vector<Queues> entered_;   // by block
+};
+
+}  // namespace
+
+void keep_loads_behind_stores(const Kernel &kernel, Blocks &blocks, Delays &delays, const std::function<bool(size_t)> &is_loop_body) {
+    if (kernel.machine->timed()) PadOrder(kernel, blocks, delays, is_loop_body).run();
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,90 @@
+// Loads behind stores that wait in the queue of their pad.
+#include <gtest/gtest.h>
+
+#include "codegen/pad_order.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+struct PadOrder : Fixture, testing::Test {
+    static Block packed(const std::vector<Op> &ops) {
+        Block block;
+        for (const Op &op : ops) block.packets.push_back({op});
+        return block;
+    }
+    Op read(int buffer, int64_t row) { return load(vector("v"), buffer, row); }
+    Block stores(int64_t rows) {
+        std::vector<Op> ops;
+        for (int64_t row = 0; row < rows; row++) ops.push_back(store(x, buffer, row));
+        return packed(ops);
+    }
+    void keep(Blocks &blocks) {
+        keep_loads_behind_stores(kernel, blocks, delays, [](size_t) { return false; });
+    }
+    // Cycles from the start of a block to its first load, at least.
+    int until_load(const Block &block) {
+        LeastCycles pace = delays.pace();
+        int cycle = -1;
+        for (const OpGroup &packet : block.packets) {
+            cycle = pace.next(packet);
+            if (packet.front().opcode == Opcode::vreg_ld) return cycle;
+        }
+        return cycle;
+    }
+    const int buffer = allocation("buffer", 64), other = allocation("other", 4);
+    const int apart = static_cast<int>(machine.pad.write_ii);
+    Reg x = vector("x");
+    Delays delays{kernel};
+};
+
+TEST_F(PadOrder, WaitForARowOfABlockBefore) {
+    constexpr int rows = 20;
+    Blocks blocks = {stores(rows), packed({read(buffer, rows - 1)})};
+    keep(blocks);
+    // The last row starts when those before it are written.
+    const int cycle = rows + until_load(blocks[1]), start = (rows - 1) * apart;
+    EXPECT_GE(cycle, start);
+    EXPECT_LE(cycle, start + 4 * apart);
+    Blocks again = blocks;
+    keep(again);
+    EXPECT_EQ(again[1].packets.size(), blocks[1].packets.size()) << "once is enough";
+}
+
+TEST_F(PadOrder, CountEveryIterationOfALoop) {
+    const Reg index = counted_loop(4);
+    Block fill = stores(8);
+    fill.end = {Terminator::Loop, index, index, 0};
+    Blocks once = {stores(8), packed({read(buffer, 7)})}, four_times = {fill, packed({read(buffer, 7)})};
+    keep(once);
+    keep(four_times);
+    EXPECT_GE(4 * 8 + until_load(four_times[1]), (4 * 8 - 1) * apart);
+    EXPECT_LT(until_load(once[1]), until_load(four_times[1]));
+}
+
+TEST_F(PadOrder, DoNotWaitForAnotherBufferOrAnEmptyQueue) {
+    Blocks blocks = {stores(20), packed({read(other, 0)})};
+    keep(blocks);
+    EXPECT_EQ(blocks[1].packets.size(), 1u);
+    // A packet for each cycle that the rows take.
+    Block idle;
+    for (int cycle = 0; cycle < 20 * apart + 2 * apart; cycle++) idle.packets.push_back({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
+    blocks = {stores(20), idle, packed({read(buffer, 19)})};
+    keep(blocks);
+    EXPECT_EQ(blocks[2].packets.size(), 1u);
+}
+
+TEST_F(PadOrder, WaitForARowOfTheirOwnBlock) {
+    std::vector<Op> ops;
+    for (int64_t row = 0; row < 20; row++) ops.push_back(store(x, buffer, row));
+    ops.push_back(read(buffer, 40));
+    ops.push_back(read(buffer, 19));
+    Blocks blocks = {packed(ops)};
+    keep(blocks);
+    ASSERT_GT(blocks[0].packets.size(), ops.size());
+    EXPECT_EQ(until_load(blocks[0]), 20) << "a row that nobody writes is read at once";
+    EXPECT_EQ(blocks[0].packets.back().front().access->row.constant, 19);
+}
+
+}  // namespace
+}  // namespace atalla::codegen
