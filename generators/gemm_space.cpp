@@ -98,10 +98,11 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) <= limit;
                      });
-    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"}, "Parts divide the rows of a block; its sums stay in registers while they pass.",
+    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"}, "Parts divide the rows of a block, and are few, since each has registers of its own; the block's sums stay in registers while they pass.",
                      [](const Point &point) {
+                         constexpr int64_t most_parts = 32;
                          const int64_t pass = point["row_pass"];
-                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["sums_in_registers"] != 0);
+                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
                      });
     space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"}, "Sums of all k tiles in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
                      [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
@@ -127,6 +128,11 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      "The pads are known where all weight loads are straight-line code and all tiles are whole; it serves transfers along k.",
                      [=, timed = machine.timed(), whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
                          return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
+                     });
+    space.constraint("transfers along k", {"b_row_major", "k_block"}, "Where the last k tile is not whole, each tile of a row has a transfer of its own, and there are registers for a few.",
+                     [whole = shape.k % lanes == 0](const Point &point) {
+                         constexpr int64_t most_transfers = 16;
+                         return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
                      });
     // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before.
     const bool can_stay = shape.n > lanes && shape.n % lanes == 0 && (shape.b_transposed ? shape.batch.empty() : machine.timed());

@@ -61,7 +61,7 @@ TEST_F(Gemm, RandomShapesAndSchedules) {
 // Sums over groups of k tiles and then over the groups: many groups, few, one, and a last one that is not full.
 TEST_F(Gemm, BlockedSums) {
     Random random(41);
-    for (const int64_t k : {20, 32, 70, 256, 300, 420, 1000})
+    for (const int64_t k : {20, 32, 70, 256, 300, 420, 512})
         for (int i = 0; i < 4; i++) {
             WorkloadArguments arguments = random_workload(random);
             arguments["sums"] = "blocked";
@@ -77,18 +77,14 @@ TEST_F(Gemm, BlockedSums) {
 // Where blocks, rings of buffers and the loops over them have many turns.
 TEST_F(Gemm, LargerShapesAndSchedules) {
     Random random(99);
-    int without_registers = 0;
     for (const char *shape : {"128x128x128", "96x64x256", "256x128x64", "1x300x200", "300x1x200", "20x96x1100"}) {
         const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}});
         const Evaluator evaluator(workload, machine);
         for (const Point &point : sample_distinct(workload->space(machine), 12, random)) {
             SCOPED_TRACE(fmt::format("{} at {}", workload->title(), point.assignments()));
-            const std::string differs = evaluator.verify(point);
-            if (differs.find("registers are live at once") != std::string::npos) without_registers++;   // the space only estimates them
-            else EXPECT_EQ(differs, "");
+            EXPECT_EQ(evaluator.verify(point), "");
         }
     }
-    EXPECT_LE(without_registers, 8);
 }
 
 // All of B stays in the pads; it comes from inside the hot loop of the first block of rows, which may be a short one over weights.
