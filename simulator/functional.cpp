@@ -43,6 +43,7 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
     state.pc = 0;
     try {
         uint64_t steps = 0;
+        const uint64_t limit = std::min(options.step_limit, options.cycle_limit);   // a packet is a cycle
         for (PacketOutcome out; !out.halted; state.pc = out.next_pc) {
             // Mostly the next packet in memory; otherwise looked up.
             at++;
@@ -52,8 +53,11 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
             if (at < 0) {
                 refuse_missing_packet(state.pc);
             }
-            if (steps++ == options.step_limit) {
-                refuse_step_limit(options.step_limit);
+            if (steps++ == limit) {
+                if (limit == options.step_limit) {
+                    refuse_step_limit(limit);
+                }
+                refuse_cycle_limit(limit);
             }
             out = functional_code.execute(state, packets_[at]);
             issues[at]++;

@@ -153,9 +153,7 @@ RunResult Simulator::run(const RunOptions &options) {
     }
     preset_registers(impl.state, impl.highest_key);
     impl.state.words.mark();
-    RunOptions limited = options;
-    limited.step_limit = std::min(options.step_limit, options.cycle_limit);  // a packet is a cycle
-    return impl.functional->run(impl.state, limited);
+    return impl.functional->run(impl.state, options);
 }
 
 std::string Simulator::dump_state(const RunResult &result) const {

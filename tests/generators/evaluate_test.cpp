@@ -174,6 +174,21 @@ TEST_F(Measurement, RefusesTensorsLargerThanMemory) {
     }
 }
 
+TEST(GivenUp, KeepsHowFarItCame) {
+    for (const char *machine : {"ax01", "fsim"}) {
+        const Evaluator evaluator(gemm_workload("8x32x64"), find_machine(machine));
+        const Point point = evaluator.workload().naive_point(evaluator.machine());
+        const Evaluation whole = evaluator.evaluate(point);
+        ASSERT_EQ(whole.status, Evaluation::Ok) << whole.reason;
+        const int64_t limit = whole.cycles / 2;
+        const Evaluation part = evaluator.evaluate(point, limit);
+        EXPECT_EQ(part.status, Evaluation::TimedOut) << machine;
+        EXPECT_EQ(part.rule, "cycle limit") << machine;
+        EXPECT_GE(part.cycles, limit) << machine;
+        EXPECT_LT(part.cycles, whole.cycles) << machine;
+    }
+}
+
 TEST(Inputs, AreReproducibleAndSpecialWhereAsked) {
     const std::vector<TensorSpec> tensors = {{"A", {64, 100}}};
     const TensorData normal = random_inputs(tensors, DataSet::Normal, 1)[0], special = random_inputs(tensors, DataSet::Special, 1)[0];
