@@ -151,7 +151,7 @@ std::vector<StoredTrial> Database::related_winners(const TrialKey &key) const {
                                " WHERE workload.op = ?1 AND workload.description = ?2 AND NOT (machine.fingerprint = ?3 AND"
                                " compiler.fingerprint = ?4) AND trial.id = (SELECT best.id FROM trial AS best WHERE"
                                " best.workload = trial.workload AND best.machine = trial.machine AND best.compiler = trial.compiler"
-                               " AND best.status = 'ok' AND best.verification = 1 ORDER BY best.cycles, best.point LIMIT 1)"
+                               " AND best.status = 'ok' AND best.verification = 1 AND best.cycles > 0 ORDER BY best.cycles, best.point LIMIT 1)"
                                " AND trial.status = 'ok' AND trial.verification = 1"
                                " ORDER BY trial.cycles, machine.fingerprint, compiler.fingerprint");
     rows.bind(key.op, key.workload, key.machine, key.compiler);
@@ -164,7 +164,7 @@ std::vector<KeySummary> Database::list(const TrialFilter &filter) const {
     sqlite::Statement rows(impl_->connection,
                            std::string("SELECT workload.op, workload.description, machine.fingerprint, compiler.fingerprint,"
                                        " machine.name, count(*), sum(status = 'ok'), sum(verification = 1),"
-                                       " coalesce(min(CASE WHEN status = 'ok' AND verification >= 0 THEN cycles END), 0),"
+                                       " coalesce(min(CASE WHEN status = 'ok' AND verification >= 0 AND cycles > 0 THEN cycles END), 0),"
                                        " workload.id, machine.id, compiler.id"
                                        " FROM trial JOIN workload ON workload.id = trial.workload"
                                        " JOIN machine ON machine.id = trial.machine"

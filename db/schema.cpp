@@ -111,6 +111,31 @@ FROM winner LEFT JOIN certificate ON certificate.workload = winner.workload AND 
     AND certificate.compiler = winner.compiler;
 )sql";
 
+// The same views: a trial that took no cycles is a damaged row, and no winner.
+constexpr const char *winners_that_ran = R"sql(
+DROP VIEW proven_winner;
+DROP VIEW winner;
+
+CREATE VIEW winner AS
+SELECT trial.id AS trial, trial.workload AS workload, trial.machine AS machine, trial.compiler AS compiler,
+       workload.op AS op, workload.description AS description, machine.name AS machine_name,
+       machine.fingerprint AS machine_fingerprint, compiler.fingerprint AS compiler_fingerprint,
+       trial.point AS point, trial.cycles AS cycles
+FROM (SELECT *, row_number() OVER (PARTITION BY workload, machine, compiler ORDER BY cycles, point) AS place
+      FROM trial WHERE status = 'ok' AND verification = 1 AND cycles > 0) AS trial
+JOIN workload ON workload.id = trial.workload
+JOIN machine ON machine.id = trial.machine
+JOIN compiler ON compiler.id = trial.compiler
+WHERE place = 1;
+
+CREATE VIEW proven_winner AS
+SELECT winner.*, certificate.bound_cycles, certificate.bound_by,
+       CASE WHEN certificate.bound_cycles > 0 THEN 1.0 * winner.cycles / certificate.bound_cycles - 1 END AS gap,
+       coalesce(certificate.least_cycles > 0 AND winner.cycles <= certificate.least_cycles, 0) AS optimal_in_space
+FROM winner LEFT JOIN certificate ON certificate.workload = winner.workload AND certificate.machine = winner.machine
+    AND certificate.compiler = winner.compiler;
+)sql";
+
 }  // namespace
 
 const std::vector<Migration> &migrations() {
@@ -118,6 +143,7 @@ const std::vector<Migration> &migrations() {
         {"tables", tables},
         {"view of the verified winners", winner_view},
         {"what is proven of winners", certificates},
+        {"winners took cycles", winners_that_ran},
     };
     return steps;
 }

@@ -122,7 +122,7 @@ void diff(const Options &options) {
     const std::vector<std::string> lines = atalla::library_differences(atalla::read_library(options.file), atalla::read_library(options.other));
     if (options.as_json) std::cout << json(lines).dump(2) << '\n';
     else for (const std::string &line : lines) std::cout << line << '\n';
-    if (!lines.empty()) throw Error(fmt::format("the libraries differ in {} places", lines.size()));
+    if (!lines.empty()) throw Error(fmt::format("the libraries differ in {} place{}", lines.size(), lines.size() == 1 ? "" : "s"));
 }
 
 CLI::App *add_command(CLI::App &app, const char *name, const char *help, Options &options) {

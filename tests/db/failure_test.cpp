@@ -189,6 +189,24 @@ TEST(DatabaseFailure, RowsThatAnotherProgramChanged) {
     EXPECT_THAT(with("point = '{\"tile\":'"), HasSubstr(start + "a point is not valid JSON"));
     EXPECT_THAT(with("point = '{\"tile\":1.5}'"), HasSubstr("'tile' of a point is 1.5"));
     EXPECT_THAT(with("counters = 'x'"), HasSubstr(start + "not JSON"));
+    EXPECT_EQ(with("cycles = -5"), start + "it ran for -5 cycles");
+    EXPECT_EQ(with("cycles = 0"), start + "it ran for 0 cycles");
+}
+
+TEST(DatabaseFailure, ARowThatTookNoTimeNeverWins) {
+    TemporaryFolder folder;
+    Database database(folder / "x.db");
+    for (int64_t value = 1; value <= 2; value++) {
+        database.record_trial(key(), ok(value, 1000 + value));
+        database.mark_verified(key(), ok(value, 0).point);
+    }
+    sqlite::Connection other(folder / "x.db", sqlite::Access::ReadWrite, 1000);
+    other.execute("UPDATE trial SET cycles = -5 WHERE cycles = 1001");
+    ASSERT_TRUE(database.winner(key()).has_value());
+    EXPECT_EQ(database.winner(key())->trial.cycles, 1002);
+    EXPECT_EQ(database.list({}).at(0).best_cycles, 1002);
+    EXPECT_EQ(other.integer("SELECT cycles FROM winner"), 1002);
+    EXPECT_EQ(other.integer("SELECT cycles FROM proven_winner"), 1002);
 }
 
 TEST(DatabaseFailure, Truncated) {
