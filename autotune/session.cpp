@@ -118,7 +118,7 @@ struct TuningSession::Impl {
             std::vector<Point> batch = proposer_->propose(n, outcomes_);
             const bool ended = batch.empty();
             if (options_.prove && outcomes_.best()) {
-                std::erase_if(batch, [&](const Point &point) { return known_.ruled_out(point, outcomes_.best()->cycles); });
+                passed_over_ += static_cast<int64_t>(std::erase_if(batch, [&](const Point &point) { return known_.ruled_out(point, outcomes_.best()->cycles); }));
             }
             if (ended || !batch.empty()) {
                 return batch;
@@ -307,7 +307,7 @@ struct TuningSession::Impl {
         state.done = done_;
         state.total = options_.max_trials;
         if (state.total == 0 && options_.strategy == Strategy::Exhaustive && proposer_) {
-            state.total = proposer_->drafted();
+            state.total = proposer_->drafted() - passed_over_;
         }
         state.failed = result_.failed;
         state.best_cycles = best_shown_;
@@ -410,6 +410,7 @@ struct TuningSession::Impl {
     Outcomes outcomes_;
     KnownPoints known_{task_, outcomes_};
     bool ended_ = false;
+    int64_t passed_over_ = 0;  // points that a proof need not run
 
     std::mutex mutex_;  // guards what follows while a batch runs
     Progress progress_;
