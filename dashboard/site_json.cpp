@@ -119,6 +119,14 @@ ordered_json identity_json(const KernelRecord &kernel, const KernelNotes &notes)
             {"machine_name", kernel.machine_name.empty() ? kernel.machine : kernel.machine_name}};
 }
 
+// FLOP a cycle of adder, multiplier, exponentials and reduction side by side.
+double lane_flops(const Machine &machine) {
+    constexpr double units_of_all_lanes = 3;
+    const auto interval = [](int64_t cycles) { return static_cast<double>(std::max<int64_t>(cycles, 1)); };
+    const double operations = units_of_all_lanes / interval(machine.vec.ii) + 1 / interval(machine.vec.reduce_ii);
+    return static_cast<double>(machine.vec.vl) * std::min(static_cast<double>(machine.issue.lane_ops), operations);
+}
+
 }  // namespace
 
 ordered_json kernel_summary_json(const KernelRecord &kernel, const KernelNotes &notes) {
@@ -154,12 +162,12 @@ ordered_json machine_json(const std::string &fingerprint, const std::string &nam
     ordered_json result = {{"fingerprint", fingerprint}, {"name", name.empty() ? fingerprint : name}, {"peak", nullptr}};
     for (const Machine &machine : known) {
         if (machine.fingerprint() != fingerprint) continue;
-        // Rates of the array, of the lanes' adder, and of DRAM over a long transfer.
+        // Rates of the array, of the lanes, and of DRAM over a long transfer.
         constexpr int64_t megabyte = 1 << 20;
         result["timed"] = machine.timed();
         result["peak"] = {
             {"array_flops", 2 * machine.sa.rows * machine.sa.cols},
-            {"lane_flops", static_cast<double>(machine.vec.vl) / static_cast<double>(std::max<int64_t>(machine.vec.ii, 1))},
+            {"lane_flops", lane_flops(machine)},
             {"dram_bytes",
              machine.timed() ? static_cast<double>(megabyte) / static_cast<double>(dram_cycles(machine, megabyte)) : 0},
             {"beat", machine.sdma.beat},

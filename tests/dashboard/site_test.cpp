@@ -187,6 +187,19 @@ TEST_F(Site, WhatTheCompilerKnowsIsShownAndItsErrorsAreNot) {
     EXPECT_EQ(received(folder / "site" / "data" / ("program-" + id + ".js")).at("text"), "halt.s");
 }
 
+TEST_F(Site, ARoofIsAboveWhatTheLanesCanDoTogether) {
+    const Machine machine = find_machine("ax01");
+    TrialKey of = key();
+    of.machine = machine.fingerprint();
+    run(of, 1000, {ok(1, 1000)}, {ok(1, 0)});
+    options.machines = {machine};
+    write_site(database, options);
+    const json peak = summary().at("machines").at(0).at("peak");
+    EXPECT_EQ(peak.at("array_flops"), 2 * 32 * 32);
+    // Adder, multiplier and exponentials take 32 lanes every third cycle each, a reduction every twentieth.
+    EXPECT_NEAR(peak.at("lane_flops"), 32 * (3.0 / 3 + 1.0 / 20), 1e-9);
+}
+
 TEST(KernelId, IsStableAndDependsOnEveryPart) {
     // Links to pages are passed on, so the address of a kernel must not change between versions.
     EXPECT_EQ(kernel_id("gemm", "{}", "m"), "cd824b907af1c7ad");
