@@ -217,7 +217,7 @@ private:
     int64_t least_weight_unroll(const Machine &machine) const {
         int64_t unroll = machine.pad.count;
         while (unroll < lanes && unroll % (machine.pad.count * shape_.stride_x) != 0) unroll *= 2;
-        return unroll;
+        return lanes % unroll == 0 ? unroll : lanes;   // pads that do not divide a tile
     }
     // Do so many columns in straight-line code go round the pads, so that the pad of each is known?
     bool keeps_pads(int64_t unroll, const Machine &machine) const {

@@ -59,7 +59,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     // Straight-line code goes round all pads, so that the pad of each of its accesses is known.
     const int64_t round = machine.pad.count;
     std::vector<int64_t> weight_unrolls, row_unrolls = {1};
-    for (int64_t unroll = round; unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
+    for (int64_t unroll = round; lanes % unroll == 0; unroll *= 2) weight_unrolls.push_back(unroll);
+    if (weight_unrolls.empty()) weight_unrolls = {lanes};   // pads that do not divide a tile
     for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     // All k tiles, or a part that divides them, which only a machine with small pads needs.
     std::vector<int64_t> k_blocks;
@@ -148,7 +149,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
-                   {"k_block", shape.k_tiles()}, {"weight_unroll", round}, {"row_unroll", 1}};
+                   {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);

@@ -68,7 +68,8 @@ private:
     atalla::Subject scheduled(WhatIf &row) const {
         const atalla::Machine &machine = row.variant.machine;
         const atalla::Point point = options_.retune ? atalla::winning_point(*op_, workload_, machine, options_.database, options_.quiet) : *point_;
-        if (const std::string wrong = violation(workload_->space(machine), point); !wrong.empty()) throw Error(wrong);
+        if (const std::string wrong = violation(workload_->space(machine), point); !wrong.empty())
+            throw Error(fmt::format("the schedule kept is none for this machine (--retune looks for one that is): {}", wrong));
         row.schedule = point.assignments();
         row.bound = workload_->bound(machine);
         return atalla::subject_of(*op_, std::make_shared<const atalla::Evaluator>(workload_, machine), point);

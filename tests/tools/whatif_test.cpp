@@ -70,6 +70,15 @@ TEST_F(WhatIfTool, AMachineThatCannotRunItIsARowWithTheReason) {
                 HasSubstr("gemm 64x64x64 runs on none of the machines; on ax01 pad.bytes=64: "));
 }
 
+TEST_F(WhatIfTool, PadsThatDoNotDivideATileAreStillAMachine) {
+    EXPECT_GT(rows("--op gemm --shape 64x64x64 --sweep pad.count=3 --retune")[0].at("cycles"), 0);
+}
+
+TEST_F(WhatIfTool, NamesRetuneWhereTheScheduleIsNone) {
+    EXPECT_THAT(error_of("--op gemm --shape 64x64x64 --sweep pad.count=3 --quiet"),
+                HasSubstr("the schedule kept is none for this machine (--retune looks for one that is): weight_unroll = "));
+}
+
 TEST_F(WhatIfTool, FewerRegisterBanksAreStillAMachine) {
     for (const nlohmann::json &row : rows("--op gemm --shape 32x32x32 --sweep regs.scalar_banks=1,2 --sweep regs.vector_banks=1,2")) EXPECT_GT(row.at("cycles"), 0) << row;
 }
