@@ -52,7 +52,7 @@ public:
     }
 
 private:
-    void grow() {
+    [[gnu::noinline]] void grow() {
         auto larger = std::make_unique<T[]>(2 * size_);
         for (size_t offset = 0; offset < size_; offset++) {
             larger[offset] = (*this)[offset];

@@ -15,11 +15,11 @@ public:
     DataCache(const Machine &machine, Bus &bus, Units &units, Writeback &writeback, Observer *observer);
 
     // An access that issues now, at the address of its first byte. A load gives its result to `destination`.
-    void issue(uint32_t address, bool is_store, RegisterId destination, Cycle now);
+    [[gnu::noinline]] void issue(uint32_t address, bool is_store, RegisterId destination, Cycle now);
 
-    Beat launch(Cycle now);
+    [[gnu::noinline]] Beat launch(Cycle now);
     // A beat of a miss completed.
-    void arrive(bool write, Cycle now);
+    [[gnu::noinline]] void arrive(bool write, Cycle now);
 
     uint64_t misses() const { return misses_; }
     // The latest cycle in which a store is done: t+1+L (rule 41).

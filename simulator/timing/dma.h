@@ -27,7 +27,7 @@ public:
 
     // 0 if the engine of a pad is free for a packet that issues now, else when it is free, `never` if that is not known.
     Cycle blocked_until(uint32_t pad, Cycle now) const { return free_at_[pad] > now ? free_at_[pad] : 0; }
-    void start(const Transfer &transfer, Cycle now);
+    [[gnu::noinline]] void start(const Transfer &transfer, Cycle now);
 
     // The transfer in flight on a pad in this cycle, its last one included; nullptr if there is none (rule 53).
     const Transfer *in_flight(uint32_t pad, Cycle now) const { return free_at_[pad] > now ? &engines_[pad].transfer : nullptr; }

@@ -56,11 +56,12 @@ void Dram::launch(Cycle now, Beat beat) {
     if (queued_count_ == 0 && served_.empty()) {
         busy_since_ = now;
     }
-    if (unused_.empty()) [[unlikely]] {
-        queued_.emplace_back();
-        append(unused_, static_cast<int>(queued_.size()) - 1);
+    if (unused_ < 0) [[unlikely]] {
+        unused_ = static_cast<int>(queued_.size());
+        queued_.emplace_back().next = -1;
     }
-    const int slot = take_oldest(unused_);
+    const int slot = unused_;
+    unused_ = queued_[static_cast<size_t>(slot)].next;
     const size_t index = static_cast<size_t>(static_cast<int>(beat.address() >> row_shift_) & bank_mask_);
     Bank &bank = banks_[index];
     Queued &queued = queued_[static_cast<size_t>(slot)];
@@ -232,7 +233,8 @@ void Dram::serve(size_t index, size_t kind, Cycle now) {
     Bank &bank = banks_[index];
     const int slot = take_oldest(bank.hits[kind]);
     const Beat beat = queued_[static_cast<size_t>(slot)].beat;
-    append(unused_, slot);
+    queued_[static_cast<size_t>(slot)].next = unused_;
+    unused_ = slot;
     queued_count_--;
     bank.served++;
     if (bank.hits[kind].empty()) {

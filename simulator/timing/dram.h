@@ -38,7 +38,7 @@ private:
     struct Queued {
         Beat beat;
         uint64_t order;  // its age, bank and kind in one number, the least of which goes first
-        int next;        // in its list, -1: none
+        int next;        // in its list, or of those that hold no beat; -1: none
     };
     // Beats from old to young.
     struct List {
@@ -62,11 +62,11 @@ private:
     int take_oldest(List &list);
     void add_hit(size_t bank, int slot);
     int64_t row_of(Beat beat) const { return static_cast<int64_t>(beat.address()) >> address_bits_; }
-    void close_row(size_t bank);
-    bool refreshing(Cycle now);
-    void row_commands(Cycle now);
+    [[gnu::noinline]] void close_row(size_t bank);
+    [[gnu::noinline]] bool refreshing(Cycle now);
+    [[gnu::noinline]] void row_commands(Cycle now);
     bool wants_other_row(const Bank &bank, Cycle now) const;
-    void open_row(size_t bank, Cycle now);
+    [[gnu::noinline]] void open_row(size_t bank, Cycle now);
     void column_command(Cycle now);
     uint64_t open_banks(Cycle now);
     Cycle next_column_command(Cycle now) const;
@@ -77,7 +77,7 @@ private:
     Cycle &wake_, &completion_;  // when there is something to do, when the oldest served beat completes
     const int row_shift_, bank_mask_, group_mask_, address_bits_;
     std::vector<Queued> queued_;
-    List unused_;
+    int unused_ = -1;  // the first of those that hold no beat, -1: none
     std::vector<Bank> banks_;
     const size_t groups_;
     std::array<Cycle, most_banks> group_ready_at_{};

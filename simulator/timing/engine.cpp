@@ -83,7 +83,8 @@ void Engine::run_to_end() {
 }
 
 // The order of a cycle: DRAM data arrive, results are written back, a packet issues, pads, bus, DRAM. Flattened: the units
-// are called in every cycle, and most calls do little.
+// are called in every cycle, and most calls do little. What is marked noinline happens rarely: without it the loop fits what
+// the host keeps of decoded instructions.
 template <Advance advance>
 [[gnu::flatten]] void Engine::run_to_halt() {
     for (;;) {

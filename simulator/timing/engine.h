@@ -22,7 +22,8 @@ namespace atalla::timing {
 
 class Engine {
 public:
-    Engine(const Machine &machine, const Program &program, TimedProgram &prepared, MachineState &state, const RunOptions &options);
+    Engine(const Machine &machine, const Program &program, TimedProgram &prepared, MachineState &state,
+           const RunOptions &options);
 
     RunResult run(Advance advance);
 
@@ -51,14 +52,14 @@ private:
     bool issue_step();
     bool hold(Stall cause, Cycle until);
     bool registers_free(const TimedPacket &packet);
-    bool wait_for_registers(const TimedPacket &packet);
-    void read_transfers(const TimedPacket &packet);
+    [[gnu::noinline]] bool wait_for_registers(const TimedPacket &packet);
+    [[gnu::noinline]] void read_transfers(const TimedPacket &packet);
     bool structure_accepts(const TimedPacket &packet);
-    bool wait_for_structure(const TimedPacket &packet);
+    [[gnu::noinline]] bool wait_for_structure(const TimedPacket &packet);
     void issue();
     void finish_rows();
     void keep_rows();
-    void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
+    [[gnu::noinline]] void tell_issue(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     void check_accesses(const TimedPacket &packet, std::array<uint32_t, 4> &addresses) const;
     void start_operations(const TimedPacket &packet, const std::array<uint32_t, 4> &addresses);
     void go_on(TimedPacket &packet, const PacketOutcome &outcome);

@@ -67,7 +67,7 @@ private:
     size_t place(uint32_t sector) const {
         return sector & ((line_mask_ << sectors_per_line_shift_) | ((1u << sectors_per_line_shift_) - 1));
     }
-    void replace(uint32_t line, Cycle now) {
+    [[gnu::noinline]] void replace(uint32_t line, Cycle now) {
         tags_[line & line_mask_] = line;
         misses_++;
         for (uint32_t index = 0; index < 1u << sectors_per_line_shift_; index++) {

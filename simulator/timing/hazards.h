@@ -50,9 +50,10 @@ public:
             check(transfer);
         }
     }
-    void check_scalar_access(const Instruction &access, uint32_t address, std::span<const Transfer> own, Cycle now) const;
+    [[gnu::noinline]] void check_scalar_access(const Instruction &access, uint32_t address, std::span<const Transfer> own,
+                                               Cycle now) const;
     // `own[index]` against the transfers in flight and those before it in its packet.
-    void check_transfer(std::span<const Transfer> own, size_t index, Cycle now) const;
+    [[gnu::noinline]] void check_transfer(std::span<const Transfer> own, size_t index, Cycle now) const;
 
 private:
     [[noreturn]] void refuse_vector_access(const Instruction &access, uint32_t row, const Transfer &transfer, Cycle now) const;

@@ -36,8 +36,12 @@ bool Pad::step(Cycle now) {
             return true;
         }
     }
+    return step_queues(now, next_row <= now);
+}
+
+bool Pad::step_queues(Cycle now, bool row_presented) {
     if (!full()) {
-        accept(now, next_row <= now);
+        accept(now, row_presented);
     }
     const bool read = may_start(false, now), write = may_start(true, now);
     // Both are checked before either has started: one that starts in the same cycle has not started in an earlier one.

@@ -41,6 +41,7 @@ private:
     };
 
     bool full() const { return waiting_[0].size() >= queue_ || waiting_[1].size() >= queue_; }
+    [[gnu::noinline]] bool step_queues(Cycle now, bool row_presented);
     void accept(Cycle now, bool row_presented);
     PadRequest row_from_dma(Cycle now);
     bool pass_access(Cycle now, Cycle next_row);
@@ -51,7 +52,7 @@ private:
             find_overtaken(starting, now);
         }
     }
-    void find_overtaken(const PadRequest &starting, Cycle now) const;
+    [[gnu::noinline]] void find_overtaken(const PadRequest &starting, Cycle now) const;
     void start(const PadRequest &started, Cycle now);
     void update_wake(Cycle now);
 

@@ -61,7 +61,7 @@ private:
             far_ = std::max(far_, at);
         }
     }
-    void postpone(size_t source, RegisterId reg, Cycle now);
+    [[gnu::noinline]] void postpone(size_t source, RegisterId reg, Cycle now);
 
     static constexpr Cycle near = 64;
 
