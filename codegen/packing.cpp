@@ -17,6 +17,7 @@
 #include "codegen/passes.h"
 #include "codegen/resources.h"
 #include "codegen/tighten.h"
+#include "codegen/weights_gap.h"
 
 namespace atalla::codegen {
 
@@ -147,6 +148,7 @@ private:
             }
             blocks_[b].end.limit = loop.varies() ? before_last(loop, schedule->stages - 1, before) : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
+        if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty()) merge_between_rows_and_weights(kernel_, graph);
         blocks_[b].packets = delays_.packets(graph);
     }
 

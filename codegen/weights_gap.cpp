@@ -1,0 +1,121 @@
+#include "codegen/weights_gap.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "codegen/resources.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+class Merger {
+public:
+    Merger(const Kernel &kernel, ScheduleGraph &graph) : kernel_(kernel), graph_(graph) {
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (!is_marker(graph.ops[i])) rows_[graph.cycle[i]].push_back(static_cast<int>(i));
+    }
+
+    void run() {
+        const std::optional<int> weights = first(Opcode::lw_vi), rows = last(Opcode::gemm_vv);
+        if (!weights || !rows || *rows < *weights) return;
+        steps_beside_rows(*rows);
+        if (first(Opcode::gemm_vv) > *weights) join(*weights);
+    }
+
+private:
+    std::optional<int> first(Opcode opcode) const {
+        for (const auto &[cycle, ops] : rows_)
+            if (has(ops, opcode)) return cycle;
+        return std::nullopt;
+    }
+    std::optional<int> last(Opcode opcode) const {
+        std::optional<int> found;
+        for (const auto &[cycle, ops] : rows_)
+            if (has(ops, opcode)) found = cycle;
+        return found;
+    }
+    bool has(const std::vector<int> &ops, Opcode opcode) const {
+        return std::any_of(ops.begin(), ops.end(), [&](int i) { return graph_.ops[i].opcode == opcode; });
+    }
+
+    // Does nothing keep operation `i` from running in a packet of this cycle, which is not later than its own?
+    bool may_run(int i, int cycle) const {
+        for (int e : graph_.in[i]) {
+            const Edge &edge = graph_.edges[e];
+            const bool before = edge.distance == 0 && edge.from != i;
+            if (before && (edge.hard || graph_.cycle[edge.from] + std::min(edge.latency, 1) > cycle)) return false;
+        }
+        const auto row = rows_.find(cycle);
+        if (row == rows_.end()) return true;
+        ResourceTable packet(kernel_, 0);
+        for (int other : row->second) {
+            if (graph_.ops[other].side) return false;
+            packet.take(claim(other), 0);
+        }
+        return packet.fits(claim(i), 0);
+    }
+    // What an operation takes of a packet. Vectors that arrive together are written one after the other, for which there is time.
+    Claim claim(int i) const {
+        Claim claim = ResourceTable(kernel_, 0).claim(graph_.ops[i]);
+        claim.written_bank = -1;
+        return claim;
+    }
+    void move(int i, int cycle) {
+        std::vector<int> &from = rows_[graph_.cycle[i]];
+        std::erase(from, i);
+        if (from.empty()) rows_.erase(graph_.cycle[i]);
+        rows_[cycle].push_back(i);
+        graph_.cycle[i] = cycle;
+    }
+
+    // Scalar steps behind the last row; what they step is read before it.
+    void steps_beside_rows(int last_row) {
+        std::vector<int> steps;
+        for (auto row = rows_.upper_bound(last_row); row != rows_.end(); row++)
+            for (int i : row->second)
+                if (info(graph_.ops[i].opcode).unit == Unit::Ex1 && !graph_.ops[i].side) steps.push_back(i);
+        for (int i : steps) {
+            // The last packet is the branch's.
+            auto row = rows_.lower_bound(last_row);
+            while (row != rows_.begin()) {
+                const int cycle = (--row)->first;
+                if (!may_run(i, cycle)) {
+                    if (depends_on(i, cycle)) break;
+                    continue;
+                }
+                move(i, cycle);
+                break;
+            }
+        }
+    }
+    bool depends_on(int i, int cycle) const {
+        return std::any_of(graph_.in[i].begin(), graph_.in[i].end(), [&](int e) { return graph_.edges[e].from != i && graph_.edges[e].distance == 0 && graph_.cycle[graph_.edges[e].from] >= cycle; });
+    }
+
+    // Packets in front of the weights: each joins the one before if all of it fits there.
+    void join(int weights) {
+        std::vector<int> cycles;
+        for (const auto &[cycle, ops] : rows_)
+            if (cycle < weights) cycles.push_back(cycle);
+        for (size_t c = 1, into = 0; c < cycles.size(); c++) {
+            const std::vector<int> ops = rows_[cycles[c]];
+            size_t joined = 0;
+            for (; joined < ops.size() && !graph_.ops[ops[joined]].side && may_run(ops[joined], cycles[into]); joined++) move(ops[joined], cycles[into]);
+            if (joined == ops.size()) continue;
+            for (size_t back = 0; back < joined; back++) move(ops[back], cycles[c]);
+            into = c;
+        }
+    }
+
+    const Kernel &kernel_;
+    ScheduleGraph &graph_;
+    std::map<int, std::vector<int>> rows_;   // operations by cycle
+};
+
+}  // namespace
+
+void merge_between_rows_and_weights(const Kernel &kernel, ScheduleGraph &graph) { Merger(kernel, graph).run(); }
+
+}  // namespace atalla::codegen
