@@ -22,9 +22,9 @@ constexpr double start_overhead = 472, miss_overhead = 4;
 // with code of its own repeats of a visit. What does not fit the cache is missed so often each time round.
 constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68, epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
-// Transfers, on the whole and the first ones; those along k, which visit more rows of the memory; of what could pass during the
-// computation, the part that does not where each pass of the inner loop begins anew.
-constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, not_ahead = 1.15;
+// Transfers, on the whole and the first ones; those along k, with which all pads visit one row of the memory, and the same with a few
+// rows of B to a pad; of what could pass during the computation, the part that does not where each pass of the inner loop begins anew.
+constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04, not_ahead = 1.15;
 constexpr double transfer_latency = 170;
 // In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
 constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
@@ -105,7 +105,9 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     }
     const double a_bytes = 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
     const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * col_blocks) + 2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
-    const double along_k = point["b_row_major"] && point["b_block"] == 1 && plan.k_tiles > 1 ? row_major_cost : 1;
+    constexpr int64_t rows_of_a_page = 8;
+    const double in_few_rows = point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
+    const double along_k = point["b_row_major"] && plan.k_tiles > 1 ? in_few_rows : 1;
     const double transfers = bytes / bytes_per_cycle * along_k, first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     const double inner = plan.m_outer ? col_blocks : row_blocks;
     const double together = plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead / inner * std::min(computation, transfers) : computation + transfers;
