@@ -434,9 +434,11 @@ void ModuloScheduler::shorten_lifetimes(ScheduleGraph &graph, ResourceTable &tab
         const int i = order[o];
         const Op &op = graph.ops[i];
         // Scalar steps too: one that touches a transfer's register would wait for the transfer. And weights, which then load back to back: what
-        // they wait for, their vectors and the time behind the last row, runs at once.
+        // they wait for, their vectors and the time behind the last row, runs at once. And sums that run an iteration late anyway, where the
+        // adder has time: of the cycles before them some have no packet.
         const Unit unit = info(op.opcode).unit;
-        const bool moves = op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || op.opcode == Opcode::vreg_ld || (unit == Unit::Ex1 && !op.side);
+        const bool later_sum = window[i] > 1 && !overlapping_ && graph.cycle[i] >= interval && full_unit(graph, interval) == Unit::None;
+        const bool moves = op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || op.opcode == Opcode::vreg_ld || (unit == Unit::Ex1 && !op.side) || later_sum;
         if (!moves) continue;
         int last = window[i] * interval - 1;
         for (int e : graph.out[i]) {

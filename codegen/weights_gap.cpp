@@ -42,6 +42,7 @@ private:
 
     // Does nothing keep operation `i` from running in a packet of this cycle, which is not later than its own?
     bool may_run(int i, int cycle) const {
+        if (is_lane_operation(graph_.ops[i].opcode)) return false;   // they keep their pace
         for (int e : graph_.in[i]) {
             const Edge &edge = graph_.edges[e];
             const bool before = edge.distance == 0 && edge.from != i;
