@@ -39,6 +39,14 @@ public:
         kernel.pipeline = Pipeline(out_);
         kernel.arguments = {image};
         kernel.inputs = {{"X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images}}};
+        if (weighted()) {
+            kernel.arguments.push_back(weights_);
+            kernel.inputs.push_back({"F", {shape_.channels, taps()}});
+        }
+        if (shape_.bias) {
+            kernel.arguments.push_back(bias_);
+            kernel.inputs.push_back({"bias", {shape_.channels}});
+        }
         kernel.outputs = {{"Y", {shape_.channels, shape_.x.results, shape_.y.results, shape_.images}}};
         return kernel;
     }
@@ -47,7 +55,7 @@ private:
     void windows(const ImageParam &image) {
         const PoolAxis &ax = shape_.x, &ay = shape_.y;
         const bool filled = reaches_out(ax) || reaches_out(ay), narrow = channels_ % lanes != 0;
-        const float beyond = shape_.kind == Pooling::Max ? -infinity : -0.0f;
+        const float beyond = shape_.kind == Pooling::Max ? -infinity : weighted() ? 0.0f : -0.0f;
         const int width = static_cast<int>(ax.size), height = static_cast<int>(ay.size);
         const auto shifted = [](Var v, const PoolAxis &axis) { return v - static_cast<int>(axis.padding); };
         const Expr px = shifted(x, ax), py = shifted(y, ay);
@@ -71,9 +79,13 @@ private:
             window(c, x, y, i) = select(strict_float(element != element), element, largest);
             value = window(c, x, y, i);
         } else {
+            if (weighted()) define_factors(narrow);
+            const Expr tap = taps.y * static_cast<int>(ax.kernel) + taps.x;
             window(c, x, y, i) = bf16(-0.0f);
-            window(c, x, y, i) = strict_float(window(c, x, y, i) + element);
-            value = window_mean(shape_, window(c, x, y, i), c % lanes, x, y);
+            window(c, x, y, i) = strict_float(window(c, x, y, i) + (weighted() ? strict_float(element * factors_(c, tap)) : element));
+            value = window(c, x, y, i);
+            if (!weighted()) value = window_mean(shape_, value, c % lanes, x, y);
+            else if (shape_.bias) value = strict_float(value + bias_row_(c));
         }
         result_(c, x, y, i) = value;
         schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
@@ -83,6 +95,17 @@ private:
         if (ax.kernel * ay.kernel <= most_unrolled_taps) window.update().unroll(taps.x).unroll(taps.y);
         window.update().vectorize(c, lanes);
         in_registers({window});
+    }
+
+    bool weighted() const { return shape_.kind == Pooling::Weighted; }
+    int64_t taps() const { return shape_.x.kernel * shape_.y.kernel; }
+
+    // Channels innermost: a row of 32 channels for each element of the window, and what is added to them.
+    void define_factors(bool narrow) {
+        const Expr channel = narrow ? min(c, channels_ - 1) : Expr(c);
+        const auto within = [&](const Expr &value) { return narrow ? select(c < channels_, value, undef<BFloat>()) : value; };
+        factors_(c, t) = within(weights_(channel, t));
+        if (shape_.bias) bias_row_(c) = within(bias_(channel));
     }
 
     void schedule_output(bool fills_differ) {
@@ -100,6 +123,15 @@ private:
             f.compute_at(out_, xo).bound_extent(c, block);
             if (ring) f.hoist_storage_root().ring_buffer(2);
         }
+        if (weighted()) {
+            // Those of a block of channels serve all its tiles.
+            factors_.compute_at(out_, co).bound_extent(c, block).bound_extent(t, static_cast<int>(taps()));
+            in_pads({factors_});
+            if (shape_.bias) {
+                bias_row_.compute_at(out_, co).bound_extent(c, block);
+                in_pads({bias_row_});
+            }
+        }
         result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).reorder(cl, cv, x, y).vectorize(cl);
         inner_ = cv;
         if (unroll_ > 1) result_.split(x, x, xu, unroll_).reorder(cl, cv, xu, x, y);
@@ -108,9 +140,10 @@ private:
     const PoolShape &shape_;
     const Machine &machine_;
     int tile_x_, tile_y_, vectors_, unroll_, channels_;
-    Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"};
+    Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
-    Func pixels_{"pixels"}, result_{"result"}, out_{"Y"};
+    Func pixels_{"pixels"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
+    ImageParam weights_ = tensor("F", {shape_.channels, taps()}), bias_ = tensor("bias", {shape_.channels});
 };
 
 }  // namespace
@@ -215,7 +248,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
     space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
     space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.",
-                     [=](const Point &point) { return point["unroll"] == 1 || point["unroll"] * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Max ? 2 : 1) <= most_code; });
+                     [=](const Point &point) { return point["unroll"] == 1 || point["unroll"] * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2) <= most_code; });
     space.constraint("framed tiles", {"tile_x", "tile_y", "vectors"}, "Tiles that the border of the image surrounds differently have code of their own, and it fits.", [=](const Point &point) {
         const auto parts = [](int64_t results, int64_t tile) { return (results + tile - 1) / tile; };
         const int64_t tiles = parts(shape.x.results, point["tile_x"]) * parts(shape.y.results, point["tile_y"]), blocks = parts(shape.vectors(), point["vectors"]);
@@ -236,6 +269,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
                                     {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
         if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
         if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
+        if (shape.kind == Pooling::Weighted) uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
         return fit_pads(machine, uses);
     });
     return space;

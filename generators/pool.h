@@ -64,14 +64,15 @@ bool uniform(const PoolAxis &axis, bool count_include_pad);
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
 // Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
-// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign. Weighted windows are always of planes outermost,
-// and of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
+// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign. Weighted windows are of one image, or of a
+// multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
 bool planes_fit(const PoolShape &shape, const Machine &machine);   // the pads
 Space plane_pool_space(const PoolShape &shape, const Machine &machine);
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine);
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
+// Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);
 Point pool_naive_point(const PoolShape &shape, const Machine &machine);

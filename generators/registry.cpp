@@ -8,6 +8,7 @@
 #include "generators/attention_operator.h"
 #include "generators/batch_norm.h"
 #include "generators/convolution_operator.h"
+#include "generators/depthwise_places.h"
 #include "generators/gemm_operator.h"
 #include "generators/group_norm.h"
 #include "generators/matmul_operators.h"
@@ -33,7 +34,7 @@ const std::vector<const Operator *> &operators() {
     static const std::vector<const Operator *> all = [] {
         std::vector<const Operator *> list = {&gemm_operator()};
         for (const Operator *one : declared(matmul_operators())) list.push_back(one);
-        for (const auto &rows : {attention_operators(), convolution_operators()})
+        for (const auto &rows : {attention_operators(), convolution_operators(), depthwise_operators()})
             for (const Operator *one : declared(rows)) list.push_back(one);
         for (const auto &rows : {row_operators(), group_norm_operators(), batch_norm_operators()})
             for (const Operator *one : declared(rows)) list.push_back(one);

@@ -23,6 +23,7 @@ std::vector<Pass> &passes() {
         {"weights", "products with constant matrices become linear, their weights arranged once", arrange_weights},
         {"parts", "splits become slices, linear layers that are used in parts a layer for each", take_parts},
         {"layout", "transposes move together and cancel", place_transposes},
+        {"channels", "images between convolutions of places have their channels innermost", place_channels},
         {"common", "equal calls are made once", share_common},
         {"dead", "calls without use go", remove_dead},
     };

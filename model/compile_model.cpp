@@ -1,6 +1,7 @@
 #include "model/compile_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
 #include "model/arrangement.h"
+#include "model/depthwise_fusion.h"
 #include "model/fusion.h"
 #include "model/specialization.h"
 #include "runtime/model.h"
@@ -134,14 +136,7 @@ private:
 
     void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
         check_sizes(graph_, bindings);
-        Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
-        run_passes(graph, options_.passes);
-        std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
-        require_placed(graph, placed);
-        fusions_.clear();
-        if (options_.fuse) fuse(graph, placed, find_padding_fusions);
-        arrange(graph, placed);
-        if (options_.fuse) fuse(graph, placed, find_fusions);
+        auto [graph, placed] = faster_layout(bindings);
         std::vector<int> kernel_of(graph.nodes.size(), -1);
         for (size_t n = 0; n < placed.size(); n++) {
             if (placed[n].place != PlacedNode::Device) continue;
@@ -165,6 +160,66 @@ private:
         for (const auto &[kernel, fusion] : fusions_) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
         model_.specializations.push_back(std::move(made));
         plans_.push_back(std::move(plan));
+    }
+
+    struct Prepared {
+        Graph graph;
+        std::vector<PlacedNode> placed;
+    };
+
+    // Of images with channels innermost, where that is possible, and as PyTorch has them.
+    Prepared faster_layout(const Bindings &bindings) {
+        constexpr const char *layout = "channels";
+        PassOptions passes = options_.passes, plain = passes;
+        plain.skipped.insert(layout);
+        if (passes.skipped.contains(layout)) return prepare(passed(bindings, passes));
+        bool changed = false;
+        passes.after = [&](const Pass &pass, int changes, const Graph &graph) {
+            changed = changed || (pass.name == layout && changes > 0);
+            if (options_.passes.after) options_.passes.after(pass, changes, graph);
+        };
+        Graph graph = passed(bindings, passes);
+        if (!changed) return prepare(std::move(graph));
+        Prepared as_given = prepare(passed(bindings, plain));
+        const std::pair<int64_t, int64_t> before = cost(as_given);
+        const auto of_given = fusions_;
+        try {
+            Prepared inside = prepare(std::move(graph));
+            if (cost(inside) < before) return inside;
+        } catch (const Error &) {
+            // Something that only PyTorch's layout has a kernel for.
+        }
+        fusions_ = of_given;
+        return as_given;
+    }
+    Graph passed(const Bindings &bindings, const PassOptions &passes) const {
+        Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
+        run_passes(graph, passes);
+        return graph;
+    }
+    Prepared prepare(Graph graph) {
+        std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
+        require_placed(graph, placed);
+        fusions_.clear();
+        if (options_.fuse) fuse(graph, placed, find_padding_fusions);
+        if (options_.fuse) fuse(graph, placed, find_depthwise_fusions);
+        arrange(graph, placed);
+        if (options_.fuse) fuse(graph, placed, find_fusions);
+        return {std::move(graph), std::move(placed)};
+    }
+    // Calls of the host, then cycles of the kernels.
+    std::pair<int64_t, int64_t> cost(const Prepared &prepared) {
+        std::pair<int64_t, int64_t> sum;
+        for (const PlacedNode &node : prepared.placed) {
+            sum.first += node.place == PlacedNode::Host;
+            if (node.place != PlacedNode::Device) continue;
+            try {
+                sum.second += kernels_.cycles(*node.op, node.workload);
+            } catch (const Error &) {
+                sum.first++;   // no schedule of it compiles
+            }
+        }
+        return sum;
     }
 
     // Weights in another order, where that takes fewer cycles.
@@ -193,8 +248,8 @@ private:
     }
 
     // What one kernel computes in fewer cycles than several.
-    using FindFusions = std::vector<Fusion>(const Graph &, const std::vector<PlacedNode> &, const FusionSavings &);
-    void fuse(const Graph &graph, std::vector<PlacedNode> &placed, FindFusions *find) {
+    using FindFusions = std::function<std::vector<Fusion>(Graph &, const std::vector<PlacedNode> &, const FusionSavings &)>;
+    void fuse(Graph &graph, std::vector<PlacedNode> &placed, const FindFusions &find) {
         const auto saves = [&](const Fusion &fusion) -> int64_t {
             loadable::FusionT found;
             try {

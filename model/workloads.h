@@ -18,7 +18,8 @@ struct ModelWorkload {
 };
 
 // Each distinct workload once, in the order of the nodes, at the sizes that the model was exported with; then the kernels that could
-// stand for several nodes or read constants in another order on the machine: which are faster is known when both are tuned. Nodes that run on the host, or nowhere, are none.
+// stand for several nodes or read constants in another order on the machine, and those of images with channels innermost: which are
+// faster is known when all are tuned. Nodes that run on the host, or nowhere, are none.
 std::vector<ModelWorkload> model_workloads(const Graph &graph, const Machine &machine);
 
 }  // namespace atalla

@@ -1,26 +1,15 @@
 // Moves a transpose behind the element-wise call that uses it, so that transposes meet and cancel, and none stands
 // between a product and its activation.
-#include <set>
-
 #include "graph_import/passes.h"
 #include "graph_import/passes/rewriter.h"
 
 namespace atalla {
 
-namespace {
-
-const std::set<std::string_view> element_wise = {
-    "aten::relu", "aten::gelu",   "aten::silu",    "aten::tanh",       "aten::sigmoid", "aten::neg",      "aten::exp",
-    "aten::abs",  "aten::square", "aten::rsqrt",   "aten::sqrt",       "aten::cos",     "aten::sin",      "aten::_to_copy",
-    "aten::erf",  "aten::mish",   "aten::relu6",   "aten::hardswish",  "aten::hardtanh", "aten::hardsigmoid", "aten::leaky_relu"};
-
-}  // namespace
-
 int place_transposes(Graph &graph) {
     const auto uses = graph.uses();
     Rewriter rewriter(graph);
     const int moved = rewriter.sweep([&](Node &node) {
-        if (!element_wise.contains(node.target)) return;
+        if (!is_element_wise(node.target)) return;
         const ValueId operand = node.tensor("self");
         const Node *transpose = rewriter.producer(operand);
         if (!transpose || transpose->target != "aten::permute" || uses[operand.index].size() != 1 || graph.is_output(operand)) return;

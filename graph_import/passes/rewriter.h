@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph_import/graph.h"
@@ -49,6 +50,9 @@ private:
     std::map<ValueId, ValueId> replaced_;
     int changes_ = 0;
 };
+
+// Calls of one tensor, `self`, that compute each element by itself.
+bool is_element_wise(std::string_view target);
 
 bool same_type(const TensorType &a, const TensorType &b);   // element type and sizes
 TensorType dense_type(DType dtype, Sizes sizes);

@@ -114,6 +114,24 @@ TEST(Convolution, DepthwiseRunsOnLanes) {
     }
 }
 
+TEST(Convolution, DepthwiseWithChannelsInnermost) {
+    Random random(13);
+    for (int i = 0; i < 10; i++) {
+        const Machine machine = find_machine(i % 5 == 4 ? "fsim" : "ax01");
+        const int64_t channels = i % 2 == 0 ? 32 * between(random, 1, 3) : between(random, 1, 70), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 4);
+        const int64_t height = kernel_y + between(random, 0, 6), width = kernel_x + between(random, 0, 6);
+        const std::shared_ptr<const Workload> workload = find_operator("conv_depthwise_nhwc").workload(
+            {{"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
+             {"padding", fmt::format("{},{},{},{}", between(random, 0, 2), between(random, 0, 2), between(random, 0, 2), between(random, 0, 2))},
+             {"shape", fmt::format("{}x{}x{}x{},{}x{}x{}{}", 1 + i % 3 / 2, height, width, channels, kernel_y, kernel_x, channels, i % 3 == 0 ? "" : fmt::format(",{}", channels))}});
+        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+        Random points(static_cast<uint64_t>(i));
+        check_sampled_point(*workload, machine, Evaluator(workload, machine, 1 + static_cast<uint64_t>(i)), points);
+    }
+    EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}}); }), "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
+    EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}}); }), "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
+}
+
 // A row of results that the pads do not divide is straight-line code in the unoptimized program.
 TEST(Convolution, LongRowsOfOddSizeRun) {
     const std::shared_ptr<const Workload> workload = find_operator("conv1d").workload({{"shape", "1x40x300,32x40x3"}});

@@ -146,7 +146,7 @@ TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
 TEST(Passes, SkippedByNameAndReported) {
     std::vector<std::string> ran;
     PassOptions options;
-    options.skipped = {"constants", "layout"};
+    options.skipped = {"constants", "layout", "channels"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
     EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "common", "dead"));

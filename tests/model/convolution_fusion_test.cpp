@@ -1,8 +1,10 @@
-// Convolutions take their padding into their kernel, and are products where their kernel has one element.
+// Convolutions take their padding into their kernel, are products where their kernel has one element, and keep channels innermost
+// between such.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph_import/interpret.h"
+#include "graph_import/passes.h"
 #include "model/fusion.h"
 #include "runtime/bf16.h"
 #include "tests/model/graphs.h"
@@ -14,10 +16,11 @@ ValueId pad(Graph &graph, ValueId x, const Sizes &added, double value, const std
     return add_node(graph, "aten::pad", {{"self", x}, {"pad", added}, {"mode", std::string("constant")}, {"value", value}}, sizes);
 }
 
-ValueId convolve(Graph &graph, ValueId x, const std::vector<int64_t> &kernel, int64_t stride, int64_t padding, const std::vector<int64_t> &sizes) {
-    const ValueId weight = add_input(graph, "w", kernel, GraphInput::Kind::Parameter, random_tensor(kernel, 1, 0.3f));
-    const ValueId bias = add_input(graph, "b", {kernel[0]}, GraphInput::Kind::Parameter, random_tensor({kernel[0]}, 2, 0.3f));
-    return add_node(graph, "aten::conv2d", {{"input", x}, {"weight", weight}, {"bias", bias}, {"stride", Sizes{stride, stride}}, {"padding", Sizes{padding, padding}}, {"dilation", Sizes{1, 1}}, {"groups", SymInt(1)}}, sizes);
+ValueId convolve(Graph &graph, ValueId x, const std::vector<int64_t> &kernel, int64_t stride, int64_t padding, const std::vector<int64_t> &sizes, int64_t groups = 1) {
+    const auto seed = static_cast<unsigned>(graph.inputs.size());
+    const ValueId weight = add_input(graph, "w" + std::to_string(seed), kernel, GraphInput::Kind::Parameter, random_tensor(kernel, seed, 0.3f));
+    const ValueId bias = add_input(graph, "b" + std::to_string(seed), {kernel[0]}, GraphInput::Kind::Parameter, random_tensor({kernel[0]}, seed + 100, 0.3f));
+    return add_node(graph, "aten::conv2d", {{"input", x}, {"weight", weight}, {"bias", bias}, {"stride", Sizes{stride, stride}}, {"padding", Sizes{padding, padding}}, {"dilation", Sizes{1, 1}}, {"groups", SymInt(groups)}}, sizes);
 }
 
 void output(Graph &graph, ValueId id) {
@@ -90,6 +93,65 @@ TEST(ConvolutionFusion, MultipliesPlacesAlone) {
     expect_right(graph, random_tensor({1, 16, 12, 12}, 3, 1), options, 1);
     const Graph steps = places(2);
     EXPECT_TRUE(find_fusions(steps, place_nodes(steps, {})).empty());
+}
+
+// As mobile networks have it: a linear layer over the channels, a convolution of each channel whose padding differs, and back, beside
+// what came in; then the mean over the places.
+Graph inverted_residual() {
+    Graph graph;
+    const ValueId x = add_input(graph, "x", {1, 16, 12, 12}, GraphInput::Kind::User);
+    const ValueId first = convolve(graph, x, {16, 16, 1, 1}, 1, 0, {1, 16, 12, 12});
+    const ValueId wide = add_node(graph, "aten::relu", {{"self", convolve(graph, first, {40, 16, 1, 1}, 1, 0, {1, 40, 12, 12})}}, {1, 40, 12, 12});
+    const ValueId framed = pad(graph, wide, {SymInt(0), SymInt(2), SymInt(1), SymInt(1)}, 0, {1, 40, 14, 14});
+    const ValueId each = add_node(graph, "aten::relu", {{"self", convolve(graph, framed, {40, 1, 3, 3}, 1, 0, {1, 40, 12, 12}, 40)}}, {1, 40, 12, 12});
+    const ValueId narrow = convolve(graph, each, {16, 40, 1, 1}, 1, 0, {1, 16, 12, 12});
+    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", first}, {"other", narrow}, {"alpha", SymInt(1)}}, {1, 16, 12, 12});
+    const ValueId mean = add_node(graph, "aten::mean.dim", {{"self", sum}, {"dim", Sizes{-1, -2}}, {"keepdim", true}, {"dtype", std::monostate{}}}, {1, 16, 1, 1});
+    output(graph, mean);
+    return graph;
+}
+
+TEST(ChannelsInside, StayThereBetweenConvolutions) {
+    const Graph graph = inverted_residual();
+    Graph inside = clone(graph);
+    EXPECT_GT(place_channels(inside), 0);
+    verify(inside);
+    remove_dead(inside);
+    std::map<std::string, int> calls;
+    for (const Node &node : inside.nodes) calls[node.target]++;
+    EXPECT_EQ(calls["aten::linear"], 3);
+    EXPECT_EQ(calls["aten::conv2d"], 1);
+    EXPECT_EQ(calls["aten::permute"], 3);   // the image once, and around the convolution of each channel
+    const HostTensor x = random_tensor({1, 16, 12, 12}, 3, 1);
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
+    ASSERT_EQ(result.size(), expected.size());
+    for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 1e-5) << i;
+}
+
+TEST(ChannelsInside, IsTakenWhereItIsFaster) {
+    const Graph graph = inverted_residual();
+    const HostTensor x = random_tensor({1, 16, 12, 12}, 3, 1);
+    CompileModelOptions options;
+    options.kernels.measured = 2;
+    const auto kernels = [&] {
+        std::string names;
+        for (const ChosenKernel &kernel : compile_model(graph, find_machine("ax01"), options).kernels) names += kernel.routine.name + "; ";
+        return names;
+    };
+    EXPECT_THAT(kernels(), testing::HasSubstr("conv_depthwise_nhwc 1x12x12x40,3x3x40,40, stride [1,1], padding [1,0,1,2]"));
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(run(compile_model(graph, find_machine("ax01"), options), x));
+    for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.05) << i;
+    options.passes.skipped = {"channels"};
+    EXPECT_THAT(kernels(), testing::Not(testing::HasSubstr("nhwc")));
+}
+
+// In steps of two, and where the weight is known only at run time, nothing moves.
+TEST(ChannelsInside, LeaveOtherConvolutions) {
+    Graph steps = places(2);
+    EXPECT_EQ(place_channels(steps), 0);
+    Graph given = places(1);
+    for (GraphInput &input : given.inputs) input.data.reset();
+    EXPECT_EQ(place_channels(given), 0);
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ CASES = [
     ("conv1d", [normal(1, 4, 33), normal(6, 2, 3), normal(6)], ["--groups", "2", "--dilation", "2"], lambda x, w, b: F.conv1d(x, w, b, dilation=2, groups=2), 4),
     ("conv2d_padding", [normal(1, 3, 8, 8), normal(4, 3, 3, 3)], ["--padding", "same"], lambda x, w: F.conv2d(x, w, padding="same"), 4),
     ("conv2d_padding", [normal(1, 3, 8, 8), normal(4, 3, 2, 4)], ["--padding", "same"], lambda x, w: F.conv2d(x, w, padding="same"), 4),
+    ("conv_depthwise_nhwc", [normal(2, 6, 7, 40), normal(3, 2, 40), normal(40)], ["--padding", "1,0,1,0", "--stride", "2"],
+     lambda x, w, b: F.conv2d(x.permute(0, 3, 1, 2), w.permute(2, 0, 1).unsqueeze(1), b, 2, (1, 0), groups=40).permute(0, 2, 3, 1), 5),
     ("conv1x1", [normal(9, 5, 1, 1), normal(2, 5, 4, 11), normal(9)], [], lambda w, x, b: F.conv2d(x, w, b), 4),
     ("scaled_dot_product_attention", [normal(2, 33, 16), normal(2, 40, 16), normal(2, 40, 24)], [], F.scaled_dot_product_attention, 4),
     ("softmax", [normal(5, 97)], [], over(torch.softmax, -1), 3),

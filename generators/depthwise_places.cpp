@@ -1,0 +1,143 @@
+#include "generators/depthwise_places.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "generators/pipeline_workload.h"
+#include "generators/pool.h"
+#include "isa/error.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+namespace {
+
+class DepthwisePlaces : public PipelineWorkload {
+public:
+    DepthwisePlaces(const WorkloadRequest &request, const PoolShape &windows, const Shape &result) : PipelineWorkload(request), windows_(windows) {
+        inputs_ = {tensor_spec("X", request.shape("input")), tensor_spec("F", request.shape("weight"))};
+        if (windows.bias) inputs_.push_back(tensor_spec("bias", request.shape("bias")));
+        outputs_ = {tensor_spec("Y", result)};
+    }
+
+    double flops() const override { return 2 * static_cast<double>(outputs_[0].elements() * taps()); }
+    Space space(const Machine &machine) const override { return pool_space(windows_, machine); }
+    Point naive_point(const Machine &machine) const override { return pool_naive_point(windows_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        KernelDefinition kernel = pool_kernel(windows_, machine, point);
+        kernel.inputs = inputs_;
+        kernel.outputs = outputs_;
+        return kernel;
+    }
+    double draft(const Machine &machine, const Point &point) const override {
+        // The adder sets the pace, or the latency of a window where few run side by side.
+        constexpr double start = 900, packets = 40, latency = 80, tile_cost = 300;
+        const double tiles = static_cast<double>(vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+        const double each = static_cast<double>(machine.vec.ii * (taps() + windows_.bias)) + latency / static_cast<double>(point["unroll"]);
+        return (machine.timed() ? start : packets) + static_cast<double>(vectors()) * each + tiles * tile_cost;
+    }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        Reference result;
+        const PoolAxis &ax = windows_.x, &ay = windows_.y;
+        for (int64_t image = 0; image < windows_.images; image++)
+            for (int64_t row = 0; row < ay.results; row++)
+                for (int64_t column = 0; column < ax.results; column++)
+                    for (int64_t channel = 0; channel < windows_.channels; channel++) append_sum(inputs, image, row, column, channel, result);
+        return {std::move(result)};
+    }
+    // Half a unit for each product and each sum.
+    double tolerance_ulps() const override { return static_cast<double>(taps()) + 2; }
+
+protected:
+    KernelWork work(const Machine &) const override {
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.rows_stored = vectors();
+        work.lanes.adds = vectors() * windows_.bias;
+        return work;
+    }
+
+private:
+    int64_t taps() const { return windows_.x.kernel * windows_.y.kernel; }
+    int64_t vectors() const { return windows_.images * windows_.x.results * windows_.y.results * windows_.vectors(); }
+
+    void append_sum(const std::vector<TensorData> &inputs, int64_t image, int64_t row, int64_t column, int64_t channel, Reference &result) const {
+        const PoolAxis &ax = windows_.x, &ay = windows_.y;
+        const auto element = [&](size_t input, int64_t at) { return static_cast<double>(bf16_float(inputs[input][static_cast<size_t>(at * windows_.channels + channel)])); };
+        const double bias = windows_.bias ? element(2, 0) : 0;
+        double sum = 0, peak = std::abs(bias);
+        for (int64_t y = std::max<int64_t>(ay.first(row), 0); y < std::min(ay.end(row), ay.size); y++)
+            for (int64_t x = std::max<int64_t>(ax.first(column), 0); x < std::min(ax.end(column), ax.size); x++) {
+                const double product = element(0, (image * ay.size + y) * ax.size + x) * element(1, (y - ay.first(row)) * ax.kernel + x - ax.first(column));
+                sum += product;
+                peak = std::max({peak, std::abs(product), std::abs(sum)});
+            }
+        result.values.push_back(sum + bias);
+        result.peaks.push_back(std::max(peak, std::abs(sum + bias)));
+    }
+
+    PoolShape windows_;
+};
+
+void demand(bool condition, const std::string &message) {
+    if (!condition) throw Error("conv_depthwise_nhwc: " + message);
+}
+
+// One number for all, or one for each of `count`.
+std::vector<int64_t> numbers(const WorkloadRequest &request, const std::string &name, size_t count, int64_t least) {
+    std::vector<int64_t> values = request.integers(name);
+    if (values.size() == 1) values.resize(count, values[0]);
+    if (values.size() == 2 && count == 4) values = {values[0], values[1], values[0], values[1]};
+    demand(values.size() == count, fmt::format("{} must have {} values or 1, not {}", name, count, values.size()));
+    for (const int64_t value : values) demand(value >= least, fmt::format("{} is {}, but must be at least {}", name, value, least));
+    return values;
+}
+
+PoolAxis axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t before, int64_t behind) {
+    demand(before + size + behind >= kernel, fmt::format("a kernel of {} is larger than the padded image of {}", kernel, before + size + behind));
+    return {size, (before + size + behind - kernel) / stride + 1, kernel, stride, before};
+}
+
+std::unique_ptr<Workload> make(const WorkloadRequest &request) {
+    const Shape &x = request.shape("input"), &f = request.shape("weight");
+    demand(x.size() == 4 && f.size() == 3, fmt::format("the input is images x height x width x channels and the weight height x width x channels, not {} and {}", shape_text(x), shape_text(f)));
+    demand(element_count(x) > 0 && element_count(f) > 0, "a tensor is empty, so there is nothing to compute");
+    demand(x[3] == f[2], fmt::format("the image has {} channels and the weight {}", x[3], f[2]));
+    demand(f[0] * f[1] <= most_unrolled_taps, fmt::format("a kernel of {}x{} has more than {} elements", f[0], f[1], most_unrolled_taps));
+    const std::vector<int64_t> stride = numbers(request, "stride", 2, 1), padding = numbers(request, "padding", 4, 0);
+    PoolShape windows;
+    windows.kind = Pooling::Weighted;
+    windows.images = x[0];
+    windows.channels = x[3];
+    windows.bias = request.has("bias");
+    demand(!windows.bias || request.shape("bias") == Shape{x[3]}, fmt::format("the bias must have {} elements", x[3]));
+    windows.y = axis_of(x[1], f[0], stride[0], padding[0], padding[2]);
+    windows.x = axis_of(x[2], f[1], stride[1], padding[1], padding[3]);
+    return std::make_unique<DepthwisePlaces>(request, windows, Shape{x[0], windows.y.results, windows.x.results, x[3]});
+}
+
+}  // namespace
+
+std::vector<OperatorDeclaration> depthwise_operators() {
+    OperatorDeclaration row;
+    row.name = "conv_depthwise_nhwc";
+    row.help = "a kernel for each channel, channels innermost";
+    row.card.family = "convolution";
+    row.card.algorithm = "windows of vectors of 32 channels, products and sums in bf16, row by row of the kernel";
+    row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
+    row.card.bound = "DRAM, pads, issue";
+    row.card.reference = "float64";
+    row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";
+    row.card.refuses = "dilation; images whose rows do not fit the pads";
+    row.card.fuses = "bias behind it";
+    row.tensors = {{"input", {"input"}, "of images x height x width x channels"}, {"weight", {"weight"}, "of height x width x channels"}, {"bias", {"bias"}, "of channels", false}};
+    row.attributes = {{"stride", "steps of the kernel", std::vector<int64_t>{1}}, {"padding", "zeros on every side; four numbers: above, left, below, right", std::vector<int64_t>{0}}};
+    row.example = {{"shape", "1x14x14x96,3x3x96,96"}, {"padding", "1"}};
+    row.make = make;
+    return {row};
+}
+
+}  // namespace atalla

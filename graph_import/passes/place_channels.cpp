@@ -1,0 +1,132 @@
+// Images with channels innermost from one convolution of places to the next: with a kernel of one element it is a linear layer over
+// the channels then, and no vector of channels is taken apart.
+#include <algorithm>
+#include <map>
+
+#include "graph_import/passes.h"
+#include "graph_import/passes/rewriter.h"
+
+namespace atalla {
+
+namespace {
+
+const Sizes to_inside = {0, 2, 3, 1}, to_outside = {0, 3, 1, 2};
+
+class ChannelsInside {
+public:
+    ChannelsInside(Graph &graph, Rewriter &rewriter) : graph_(graph), rewriter_(rewriter) {}
+
+    void visit(Node &node) {
+        if (node.outputs.size() != 1 || !node.outputs[0] || graph_.value(node.outputs[0]).kind != Value::Kind::Tensor) return;
+        if (node.target == "aten::conv2d") convolution(node);
+        else if (node.target == "aten::mean.dim") mean(node);
+        else if (node.target == "aten::add.Tensor" || node.target == "aten::mul.Tensor") of_two(node);
+        else if (is_element_wise(node.target)) of_one(node);
+    }
+
+private:
+    // The value with channels innermost; none if it is not there.
+    ValueId inside(ValueId id) const {
+        const auto found = inside_.find(id);
+        return found == inside_.end() ? ValueId{} : found->second;
+    }
+    const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
+    TensorType inside_type(ValueId image) const {
+        const Sizes &all = sizes(image);
+        return dense_type(graph_.type(image).dtype, {all[0], all[2], all[3], all[1]});
+    }
+    ValueId turned_in(ValueId image, const Node &origin) {
+        return rewriter_.insert(make_call("aten::permute", {{"self", image}, {"dims", to_inside}}, origin), graph_.value(image).name + "_places", inside_type(image));
+    }
+    // The node's result is that of `value`, with channels innermost.
+    void become(Node &node, ValueId value) {
+        inside_[node.outputs[0]] = value;
+        node = make_call("aten::permute", {{"self", value}, {"dims", to_outside}}, node);
+        rewriter_.count();
+    }
+    ValueId insert(Node call, const Node &of) { return rewriter_.insert(std::move(call), graph_.value(of.outputs[0]).name + "_places", inside_type(of.outputs[0])); }
+
+    void convolution(Node &node) {
+        const ValueId image = node.tensor("input"), weight = node.tensor("weight");
+        const HostTensor *data = graph_.constant_data(weight);
+        if (data == nullptr || sizes(image).size() != 4) return;
+        const auto all = [&](const char *name, int64_t wanted) { return std::ranges::all_of(node.integers(name), [&](int64_t n) { return n == wanted; }); };
+        if (node.integer("groups") == 1 && data->sizes[2] * data->sizes[3] == 1 && all("stride", 1) && all("padding", 0)) return linear(node, image, *data);
+        // Where every channel has a kernel of its own, what is around the convolution makes it one of channels innermost.
+        if (data->sizes[1] != 1 || node.integer("groups") != data->sizes[0] || node.integer("groups") == 1 || !all("dilation", 1)) return;
+        const Node *before = rewriter_.producer(image);
+        const bool padded = before != nullptr && (before->target == "aten::pad" || before->target == "aten::constant_pad_nd");
+        if (!inside(padded ? before->tensor("self") : image)) return;
+        const TensorType type = graph_.type(node.outputs[0]);
+        const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node), graph_.value(node.outputs[0]).name + "_planes", type);
+        become(node, turned_in(result, node));
+    }
+
+    void linear(Node &node, ValueId image, const HostTensor &weight) {
+        HostTensor matrix = weight;
+        matrix.sizes.resize(2);
+        matrix.strides.resize(2);
+        const ValueId constant = graph_.add_constant(graph_.value(node.tensor("weight")).name + "_matrix", matrix.is_dense() ? matrix : dense_copy(matrix));
+        const ValueId known = inside(image), input = known ? known : turned_in(image, node);
+        inside_[image] = input;
+        std::vector<NamedArgument> arguments = {{"input", input}, {"weight", constant}};
+        if (const ValueId bias = node.optional_tensor("bias")) arguments.push_back({"bias", bias});
+        become(node, insert(make_call("aten::linear", std::move(arguments), node), node));
+    }
+
+    void of_one(Node &node) {
+        const ValueId self = inside(node.tensor("self"));
+        if (!self) return;
+        std::vector<NamedArgument> arguments = node.arguments;
+        for (NamedArgument &argument : arguments)
+            if (argument.name == "self") argument.value = self;
+        become(node, insert(make_call(node.target, std::move(arguments), node), node));
+    }
+
+    void of_two(Node &node) {
+        std::vector<NamedArgument> arguments = node.arguments;
+        for (NamedArgument &argument : arguments) {
+            if (argument.name != "self" && argument.name != "other") continue;
+            const auto *id = std::get_if<ValueId>(&argument.value);
+            const ValueId operand = id != nullptr ? inside(*id) : ValueId{};
+            if (!operand || sizes(*id) != sizes(node.outputs[0])) return;
+            argument.value = operand;
+        }
+        become(node, insert(make_call(node.target, std::move(arguments), node), node));
+    }
+
+    // Over all places.
+    void mean(Node &node) {
+        const ValueId self = inside(node.tensor("self"));
+        if (!self || node.optional_dtype("dtype")) return;
+        std::vector<int64_t> dims = node.integers("dim");
+        for (int64_t &dim : dims) dim = dim < 0 ? dim + 4 : dim;
+        std::ranges::sort(dims);
+        if (dims != std::vector<int64_t>{2, 3}) return;
+        const Sizes &all = sizes(self);
+        Node call = make_call("aten::mean.dim", {{"self", self}, {"dim", Sizes{1, 2}}, {"keepdim", false}}, node);
+        rewriter_.count();
+        if (!node.flag("keepdim")) {
+            node = std::move(call);
+            return;
+        }
+        const ValueId result = rewriter_.insert(std::move(call), graph_.value(node.outputs[0]).name + "_places", dense_type(graph_.type(self).dtype, {all[0], all[3]}));
+        node = make_call("aten::view", {{"self", result}, {"size", sizes(node.outputs[0])}}, node);
+    }
+
+    Graph &graph_;
+    Rewriter &rewriter_;
+    std::map<ValueId, ValueId> inside_;   // of images, by the values that hold them as PyTorch does
+};
+
+}  // namespace
+
+int place_channels(Graph &graph) {
+    Rewriter rewriter(graph);
+    ChannelsInside channels(graph, rewriter);
+    const int changes = rewriter.sweep([&](Node &node) { channels.visit(node); });
+    // Between two such convolutions transposes cancel.
+    return changes + (changes ? reduce_strength(graph) : 0);
+}
+
+}  // namespace atalla
