@@ -80,6 +80,13 @@ WorkloadArguments linear(RandomSizes &s) {
     return {{"shape", text(shapes)}};
 }
 
+WorkloadArguments conv1x1(RandomSizes &s) {
+    const int64_t out = s.size(s.small() ? 40 : 70), in = s.size(s.small() ? 40 : 70), height = s.between(1, 7), width = s.between(1, 9);
+    std::vector<Shape> shapes = {{out, in, 1, 1}, s.often() ? Shape{in, height, width} : Shape{s.between(1, 3), in, height, width}};
+    if (s.often()) shapes.push_back({out});
+    return {{"shape", text(shapes)}};
+}
+
 WorkloadArguments attention(RandomSizes &s) {
     const int64_t heads = s.between(1, 2), group = s.between(1, 2), most = s.small() ? 50 : 80;
     const int64_t queries = s.size(most), keys = s.size(most), depth = s.size(70), width = s.size(70);
@@ -110,6 +117,13 @@ WorkloadArguments convolution(RandomSizes &s, int64_t rank, bool same) {
     else arguments.insert({{"stride", text(s.between(1, 3))}, {"padding", text(s.below(3))}});
     if (s.small()) arguments["weight-layout"] = "banded";
     return arguments;
+}
+
+WorkloadArguments depthwise_of_places(RandomSizes &s) {
+    const int64_t height = s.between(1, 4), width = s.between(1, 4), channels = s.size(s.small() ? 40 : 100), padding = s.below(2);
+    std::vector<Shape> shapes = {{s.between(1, 2), height + s.below(s.small() ? 4 : 9), width + s.below(s.small() ? 4 : 9), channels}, {height, width, channels}};
+    if (s.often()) shapes.push_back({channels});
+    return {{"shape", text(shapes)}, {"stride", text(s.between(1, 3))}, {"padding", text(padding)}};
 }
 
 // ---- rows
@@ -282,11 +296,13 @@ const std::map<std::string, ArgumentsOf> &random_arguments() {
         {"baddbmm", [](RandomSizes &s) -> WorkloadArguments { const Product p = product(s); return {{"shape", text({{p.m, p.n}, {p.b, p.m, p.k}, {p.b, p.k, p.n}})}}; }},
         {"linear", linear},
         {"matmul", matmul},
+        {"conv1x1", conv1x1},
         {"scaled_dot_product_attention", attention},
         {"conv2d", [](RandomSizes &s) { return convolution(s, 2, false); }},
         {"conv1d", [](RandomSizes &s) { return convolution(s, 1, false); }},
         {"convolution", [](RandomSizes &s) { return convolution(s, s.between(1, 2), false); }},
         {"conv2d_padding", [](RandomSizes &s) { return convolution(s, 2, true); }},
+        {"conv_depthwise_nhwc", depthwise_of_places},
         {"softmax", softmax},
         {"log_softmax", softmax},
         {"layer_norm", [](RandomSizes &s) { return normalization(s, true); }},
