@@ -174,6 +174,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
         void visit(const Store *) override {}
     } bounds;
     bounds.let = [&](const LetStmt *op) {
+        if (op->value.type().is_bool() && op->value.type().is_scalar()) scope.bind_condition(op->name, op->value);
         if (!op->value.type().is_scalar() || !op->value.type().is_int()) return true;
         try {
             scope.bind(op->name, scope.linear(op->value));
@@ -252,7 +253,12 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
             for (int64_t i = middle.first + middle.count; i < first + count; i++) ranges.push_back({i, 1});
             return ranges;
         }
-    return {all};
+    // Each by itself: long code, where there would be none.
+    constexpr int64_t most_single = 64;
+    if (count > most_single) return {all};
+    std::vector<Range> single;
+    for (int64_t i = first; i < first + count; i++) single.push_back({i, 1});
+    return single;
 }
 
 // A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go.
