@@ -24,6 +24,8 @@ CALLS = [
     ("ax01", "layer_norm", "512x768,768,768", "", None),
     ("ax01", "rms_norm", "1024x768,768", "", None),
     ("ax01", "group_norm", "4x64x28x28,64,64", "--num-groups 8", None),
+    ("ax01", "batch_norm", "4x64x28x28,64,64,64,64", "", None),
+    ("ax01", "mul", "512x768,512x1", "", None),
     ("ax01", "sum", "512x1024", "--dim 1", None),
     ("ax01", "sum", "512x1024", "--dim 0", None),
     ("ax01", "amax", "512x1024", "--dim 1", None),
@@ -59,6 +61,8 @@ TAIL = """
   12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** waits for one group's sums and for the transfers of one group at a time.
+* **Numbers of rows**, such as batch_norm's channels, are spread over vectors of equal lanes first, so that the rows are a loop. What binds
+  batch_norm of 28 x 28 is that a row ends inside a vector: its last half is a transfer of its own, and transfers of such images wait for each other.
 * **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them; a row takes 73, and
   the loop stands still while a transfer has not ended.
   **amax** has four running maxima and looks for NaN in a second pass;

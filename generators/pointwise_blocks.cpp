@@ -20,7 +20,7 @@ int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes
 PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts) : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts) {
     for (size_t i = 0; i < nest_.dims[0].present.size(); i++) {
         small_operands_ += nest_.is_single(i);
-        column_ = column_ || (nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i));
+        columns_ += nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i);
     }
 }
 
@@ -33,7 +33,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         if (fits(machine, tiling(machine, size))) sizes.insert(size);
     }
     // Rows with a number each are straight-line code where they are not whole vectors of such numbers.
-    const bool short_code = !column_ || largest() % lanes == 0 || largest() <= 4 * lanes;
+    const bool short_code = !has_column() || largest() % lanes == 0 || largest() <= 4 * lanes;
     if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
     if (sizes.empty()) sizes.insert(size_of(machine, 1));
     space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
@@ -43,20 +43,20 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
-        return point["parts"] == 0 || (machine.timed() && !blocks.column_ && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point["block"]), point["pads"]) > 1);
+        return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point["block"]), point["pads"]) > 1);
     });
     space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
         const Tiling t = blocks.tiling(machine, point["block"]);
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
         const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
         const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
-        return (buffers + groups - 1) / groups * rows + blocks.small_operands_ <= machine.pad_rows();
+        return (buffers + groups - 1) / groups * rows + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
     });
     return space;
 }
 
 // Blocks are so many rows, or multiples of it: a round of the pads, or a vector of numbers with one for each row.
-int64_t PointwiseBlocks::row_step(const Machine &machine) const { return !column_ ? 4 : machine.timed() ? lanes : 8; }
+int64_t PointwiseBlocks::row_step(const Machine &machine) const { return !has_column() ? 4 : machine.timed() ? lanes : 8; }
 
 // Elements of a row in one tile: all buffers must fit the pads with at least four rows (or one column of numbers) each.
 int64_t PointwiseBlocks::most_cols(const Machine &machine) const {
@@ -136,7 +136,7 @@ int64_t PointwiseBlocks::part_of(const Tiling &t, int64_t pads) const {
 bool PointwiseBlocks::fits(const Machine &machine, const Tiling &t) const {
     const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
     const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
-    return rows * (operands_ + 1) + 4 * small_operands_ <= machine.pad.count * machine.pad_rows() &&
+    return rows * (operands_ + 1) + machine.pad.count * (small_operands_ + spread_rows(machine, t)) <= machine.pad.count * machine.pad_rows() &&
            rows <= 4 * most_buffer_rows;
 }
 

@@ -43,7 +43,7 @@ public:
 
     int64_t operands() const { return operands_; }
     // An input has one element for each row.
-    bool has_column() const { return column_; }
+    bool has_column() const { return columns_ > 0; }
 
 private:
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
@@ -52,11 +52,13 @@ private:
     int64_t size_of(const Machine &machine, int64_t rows) const;
     bool has_pages(const Machine &machine, int64_t block) const;
     bool fits(const Machine &machine, const Tiling &t) const;
+    // Rows of one pad that numbers of rows take which are spread over vectors.
+    int64_t spread_rows(const Machine &machine, const Tiling &t) const { return machine.timed() ? columns_ * t.rows : 0; }
 
     LoopNest nest_;
     int64_t operands_ = 0, parts_ = 0;
     int64_t small_operands_ = 0;   // that take rows of their own beside a block: what is computed once, single numbers
-    bool column_ = false;
+    int64_t columns_ = 0;   // inputs with a number for each row
 };
 
 }  // namespace atalla

@@ -1,5 +1,7 @@
 #include "generators/pointwise_workload.h"
 
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "generators/vocabulary.h"
@@ -38,6 +40,24 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     std::map<std::string, Expr> values;
     std::vector<Func> staged;
     std::vector<ImageParam> tensors;
+    // A number for each row is spread over a vector of equal lanes, so that the loop over rows is one: no vector has a lane that varies.
+    struct Column {
+        Func spread, held;   // in the pads; in registers while its row is computed
+        std::vector<Var> own;
+    };
+    std::map<std::string, Column> columns;
+    const auto value_of_row = [&](const std::string &name, Func rows, const std::vector<Var> &own) -> Expr {
+        if (!machine.timed()) return rows(own);
+        Column column{Func(rows.name() + "_spread"), Func(rows.name() + "_held"), own};
+        std::vector<Var> of_lane = {lane};
+        of_lane.insert(of_lane.end(), own.begin(), own.end());
+        column.spread(of_lane) = rows(own);
+        column.held(of_lane) = column.spread(of_lane);
+        columns.emplace(name, column);
+        std::vector<Expr> use(own.begin(), own.end());
+        use.insert(use.begin(), n % size(lanes));
+        return column.held(use);
+    };
     const std::vector<std::string> used = rest_.inputs();
     for (size_t i = 0; i < names_.size(); i++) {
         std::vector<int64_t> extents = nest.extents_of(i);
@@ -72,7 +92,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             } else {
                 rows(own) = tensor(index);
             }
-            values[names_[i]] = rows(use);
+            values[names_[i]] = nest.is_present(i, 0) ? Expr(rows(use)) : value_of_row(names_[i], rows, own);
         }
         staged.push_back(rows);
     }
@@ -90,7 +110,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         Func values_of_part(fmt::format("part_{}", computed.size()));
         values_of_part(v) = Internal::common_subexpression_elimination(machine_expression(part.node, own), true);
-        values[part.name] = values_of_part(v);
+        values[part.name] = part.dim == 0 ? Expr(values_of_part(v)) : value_of_row(part.name, values_of_part, {v});
         funcs.push_back(values_of_part);
         computed.emplace_back(std::move(funcs), &part);
     }
@@ -118,8 +138,12 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     };
     // Straight-line code goes round all pads, so that the pad of each access is known.
     int64_t across = 1, down = 1;
-    if (blocks_.has_column()) {
+    Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
+    if (blocks_.has_column() && !machine.timed()) {
         down = t.rows % lanes == 0 ? lanes : t.rows;
+    } else if (blocks_.has_column()) {
+        across = largest_divisor(vectors, std::min(vectors, unroll));
+        if (across == vectors) down = largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows));
     } else {
         across = largest_divisor(vectors, std::min(vectors, unroll));
         if (rank > 1) down = largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across)));
@@ -147,6 +171,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         inner.emplace_back(pu);
         inner.emplace_back(each);
         y.reorder(inner);
+        row = together > 1 ? mu : pu;
         across = rank == 1 ? pads * together : across;
         down = rank == 1 ? 1 : pads * together;
     } else {
@@ -154,12 +179,26 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         if (down > 1) {
             y.split(vars[1], vars[1], mu, size(down));
             y.reorder(n, mu, vars[1]);
+            row = mu;
         }
     }
     // Two slots where transfers can run beside a loop that computes.
     const bool ring = many && machine.timed() && vectors * t.rows > across * down;
     if (ring) y.hoist_storage_root().ring_buffer(2);
     in_pads({y});
+    for (auto &[name, column] : columns) {
+        column.held.compute_at(y, row).bound_extent(lane, size(lanes)).vectorize(lane, size(lanes));
+        in_registers({column.held});
+    }
+    // Where the numbers of a column are, as many in straight-line code as a vector has lanes.
+    const auto spread_at = [&](const std::string &name, const std::function<void(Func)> &place, int64_t rows) {
+        const auto found = columns.find(name);
+        if (found == columns.end()) return;
+        Column &column = found->second;
+        place(column.spread);
+        column.spread.bound_extent(lane, size(lanes)).vectorize(lane, size(lanes)).split(column.own[0], column.own[0], mu, size(rows % lanes == 0 ? lanes : rows));
+        in_pads({column.spread});
+    };
     for (const auto &[funcs, part] : computed) {
         const Var v = vars[part->dim];
         const bool by_tile = part->dim == 0 ? t.width > t.cols : t.rows < t.height;
@@ -171,6 +210,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         Func last = funcs.back();
         last.vectorize(v, size(lanes));
+        spread_at(part->name, [&](Func spread) { by_tile ? spread.compute_at(out, tile) : spread.compute_root(); }, by_tile ? t.rows : t.height);
     }
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
@@ -198,6 +238,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
             else rows.align_storage(rows.args().front(), size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
+            spread_at(names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); }, in_tile ? t.rows : t.height);
         }
         in_pads({rows});
     }

@@ -102,6 +102,18 @@ TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
     EXPECT_LT(run.result.counters.icache_misses, 2 * lines);
 }
 
+// Numbers of rows: an input's own, what is computed of them, with blocks of some rows and of all, in parts and not, and where rows end inside a vector.
+TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
+    const Machine machine = find_machine("ax01");
+    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+    };
+    check("mul", "64x96,64x1", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 64}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
+    check("batch_norm", "2x32x10x10,32,32,32,32", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 32}, {"unroll", 16}, {"pads", 2}, {"parts", 1}}});
+}
+
 TEST(ProductExpression, RefusesByName) {
     EXPECT_EQ(error_of([] { find_operator("add(mm(x, y), mm(x, z))"); }), "add(mm(x, y), mm(x, z)) has two products; one kernel computes one");
     EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
