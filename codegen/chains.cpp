@@ -55,7 +55,9 @@ Chains find_chains(const Kernel &kernel, const ScheduleGraph &graph, bool apart)
     Chains chains;
     for (const auto &[first, chain] : by_first)
         if (first != rest) chains.alike.push_back(chain);
-    const bool alike = !chains.alike.empty() && std::all_of(chains.alike.begin(), chains.alike.end(), [&](const auto &chain) { return same_operations(graph, chains.alike[0], chain); });
+    // What loads weights is a visit of the array with all its rows, not one row.
+    const bool visit = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.opcode == Opcode::lw_vi; });
+    const bool alike = chains.alike.size() > (visit ? 1 : 0) && std::all_of(chains.alike.begin(), chains.alike.end(), [&](const auto &chain) { return same_operations(graph, chains.alike[0], chain); });
     if (!alike) chains.alike.clear();
     for (auto &[first, chain] : by_first) {
         std::stable_sort(chain.begin(), chain.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });

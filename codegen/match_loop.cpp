@@ -217,7 +217,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
 std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     struct UsesInBounds : IRVisitor {
         std::set<std::string> tainted;
-        bool found = false;
+        bool of_loops = false, of_branches = false;
         using IRVisitor::visit;
         bool uses(const Expr &e) const {
             return std::any_of(tainted.begin(), tainted.end(), [&](const std::string &name) { return expr_uses_var(e, name); });
@@ -228,18 +228,18 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
         }
         void visit(const For *op) override {
             const LoopShape shape = loop_shape(op);
-            found |= uses(shape.first) || uses(shape.extent);
+            of_loops |= uses(shape.first) || uses(shape.extent);
             op->body.accept(this);
         }
         void visit(const IfThenElse *op) override {
-            found |= uses(op->condition);
+            of_branches |= uses(op->condition);
             IRVisitor::visit(op);
         }
         void visit(const Store *) override {}
     } bounds;
     bounds.tainted.insert(loop->name);
     loop->body.accept(&bounds);
-    if (!bounds.found || all.count == 1 || has_constant_bounds(loop, all)) return {all};
+    if (!(bounds.of_loops || bounds.of_branches) || all.count == 1 || has_constant_bounds(loop, all)) return {all};
     const auto [first, count] = all;
     // Few iterations at either end, as few as possible; those at the end rather than those at the start.
     constexpr int64_t most_apart = 8;
@@ -253,9 +253,9 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
             for (int64_t i = middle.first + middle.count; i < first + count; i++) ranges.push_back({i, 1});
             return ranges;
         }
-    // Each by itself: long code, where there would be none.
+    // Conditions that differ all along: each iteration by itself is long code, where there would be none.
     constexpr int64_t most_single = 64;
-    if (count > most_single) return {all};
+    if (bounds.of_loops || count > most_single) return {all};
     std::vector<Range> single;
     for (int64_t i = first; i < first + count; i++) single.push_back({i, 1});
     return single;

@@ -20,6 +20,7 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
     claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
     const std::vector<int> stages = stages_allowed(graph, loop);
     order_operations(graph, true);
+    evenly_ = true;
     if (stages.empty() || chains_.alike.empty()) return std::nullopt;
     const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
     int best_interval = 0;

@@ -96,6 +96,7 @@ private:
     Reg index_;                              // of the loop
     std::vector<Claim> claims_;              // of its operations
     Chains chains_;
+    bool evenly_ = false;                    // are rows placed at one distance?
     std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     int turn_ = 0;                           // cycles by which the loop's boundary will move
