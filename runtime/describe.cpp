@@ -1,5 +1,7 @@
 #include "runtime/describe.h"
 
+#include <limits>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,6 +20,9 @@ Json list(const Vector *vector, const Function &function) {
         for (const auto *item : *vector) result.push_back(function(*item));
     return result;
 }
+
+// Cycles of a fusion's parts, which may have no kernel by themselves.
+std::string parts_text(int64_t cycles) { return cycles == std::numeric_limits<int64_t>::max() ? "its parts have no kernel" : fmt::format("its parts {}", cycles); }
 
 std::string text_of(const flatbuffers::String *text) { return text == nullptr ? "" : text->str(); }
 
@@ -140,8 +145,8 @@ std::string describe_text(const Model &model) {
             }
         }
         for (const Json &fusion : s["fusions"])
-            text += fmt::format("  {} {}: {} cycles, its parts {}; {} times\n", fusion["chosen"].get<bool>() ? "fused  " : "apart  ", fusion["kernel"].get<std::string>(), fusion["cycles"].get<int64_t>(),
-                                fusion["apart"].get<int64_t>(), fusion["calls"].get<int>());
+            text += fmt::format("  {} {}: {} cycles, {}; {} times\n", fusion["chosen"].get<bool>() ? "fused  " : "apart  ", fusion["kernel"].get<std::string>(), fusion["cycles"].get<int64_t>(),
+                                parts_text(fusion["apart"].get<int64_t>()), fusion["calls"].get<int>());
         for (const Json &step : s["steps"])
             text += step["on"] == "host" ? fmt::format("  host         {} ({})\n", step["node"].get<std::string>(), step["target"].get<std::string>())
                                          : fmt::format("  accelerator  {}\n", step["node"].get<std::string>());

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "isa/error.h"
@@ -36,12 +37,23 @@ TEST(Loadable, IsMappedFromAFile) {
 }
 
 TEST(Loadable, IsDescribed) {
-    const std::shared_ptr<const Model> model = Model::from_bytes(bytes_of(small_model()), "m.atl");
+    loadable::ModelT tables = small_model();
+    for (const int64_t apart : {int64_t{50}, std::numeric_limits<int64_t>::max()}) {
+        loadable::FusionT fusion;
+        fusion.kernel = "relu(mm(x, y))";
+        fusion.cycles = 40;
+        fusion.apart = apart;
+        fusion.calls = 2;
+        fusion.chosen = true;
+        tables.specializations[0]->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
+    }
+    const std::shared_ptr<const Model> model = Model::from_bytes(bytes_of(tables), "m.atl");
     const auto json = describe(*model);
     EXPECT_EQ(json["format"], "1.2");
     EXPECT_EQ(json["inputs"][0]["sizes"], nlohmann::json({2, 3}));
     EXPECT_EQ(json["specializations"][0]["steps"][1]["target"], "aten::add.Tensor");
-    EXPECT_THAT(describe_text(*model), testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"), testing::HasSubstr("host         aten::relu")));
+    EXPECT_THAT(describe_text(*model), testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"), testing::HasSubstr("host         aten::relu"), testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts 50; 2 times"),
+                                                      testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts have no kernel; 2 times")));
 }
 
 TEST(Loadable, RefusesOtherFiles) {
