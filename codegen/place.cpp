@@ -182,9 +182,9 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    std::vector<Tile> in_order() {
+    std::vector<Tile> in_order(bool even) {
         if (inside_pages()) {
-            if (change_groups()) exchange();
+            if (!even && change_groups()) exchange();
             else mix_groups();
         }
         std::vector<Tile> tiles;
@@ -385,7 +385,8 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
         if (node.copy) {
             const Allocation &allocation = kernel.allocations[node.copy->allocation];
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
-            node.copy->tiles = Turns(node.copy->tiles, machine).in_order();
+            const auto layout = wanted.find(allocation.name);
+            node.copy->tiles = Turns(node.copy->tiles, machine).in_order(layout != wanted.end() && layout->second.even);
         }
     });
 }

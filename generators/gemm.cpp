@@ -413,13 +413,12 @@ private:
             kernel.inputs.push_back({shape_.operands[i].name, shape_.operand_extents(shape_.operands[i])});
         }
         kernel.outputs = {{"C", shape_.c_extents()}};
+        for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[name].even = true;
+        if (point_.contains("pads_split") && point_["pads_split"] != 0)
+            for (const char *name : {"As", "Bs"}) kernel.layouts[name].pads = 2;
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
-        if (point_.contains("pads_split") && point_["pads_split"] != 0) {
-            kernel.layouts["As"] = {2, 0};
-            kernel.layouts["Bs"] = {2, 0};
-        }
-        if (point_["b_block"] > 1) kernel.layouts["Bs"] = {0, point_["b_block"] * (row_major_ ? k_tiles_ : 1)};
+        if (point_["b_block"] > 1) kernel.layouts["Bs"].block = point_["b_block"] * (row_major_ ? k_tiles_ : 1);
         return kernel;
     }
 
