@@ -12,6 +12,7 @@
 #include "generators/lowered_cache.h"
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "isa/instruction.h"
 #include "schedules/random.h"
 #include "simulator/numerics.h"
 
@@ -273,6 +274,33 @@ TEST(ErrorInUlps, IsRelativeToThePeak) {
 }
 
 TEST(CompilerFingerprint, NamesSourcesAndHalide) { EXPECT_THAT(compiler_fingerprint(), testing::MatchesRegex("[0-9a-f]+-halide21\\.0\\.0")); }
+
+// The instructions of a program, slot by slot.
+std::vector<uint64_t> words(const Program &program) {
+    std::vector<uint64_t> all;
+    for (const PlacedPacket &placed : program.packets)
+        for (const Instruction &instruction : placed.packet) all.push_back(encode(instruction));
+    return all;
+}
+
+// Halide numbers the names of Funcs as they are made, 9 before 10 but "f$10" before "f$9".
+TEST(Programs, DoNotDependOnWhatWasBuiltBefore) {
+    const Machine machine = find_machine("ax01");
+    Random random(11);
+    for (const auto &[op, shape] : {std::pair("mean", "64x1024"), {"softmax", "32x256"}, {"layer_norm", "32x256,256,256"}, {"gemm", "64x64x96"}, {"conv2d", "1x32x9x9,32x32x3x3"},
+                                    {"scaled_dot_product_attention", "1x64x64,1x64x64,1x64x64"}, {"max_pool2d", "1x8x12x12"}}) {
+        WorkloadArguments arguments = {{"shape", shape}};
+        if (std::string(op) == "mean") arguments["dim"] = "1";
+        if (std::string(op) == "max_pool2d") arguments["kernel-size"] = "2";
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload(arguments);
+        const Evaluator evaluator(workload, machine);
+        for (const Point &point : sample_distinct(workload->space(machine), 2, random)) {
+            SCOPED_TRACE(workload->title() + " at " + point.assignments());
+            const std::vector<uint64_t> first = words(evaluator.compile(point).program);
+            for (int time = 0; time < 11; time++) ASSERT_EQ(words(evaluator.compile(point).program), first);
+        }
+    }
+}
 
 }  // namespace
 }  // namespace atalla
