@@ -81,7 +81,7 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
             if (full && markers == 0) break;
             if (i == Ready::gone) continue;
             if (in_order && i > first_open + most_ahead) break;
-            const bool marker = claims[i].opcode == Opcode::nop_s;
+            const bool marker = is_marker(graph.ops[i]);
             if ((!marker && (full || table.refuses(claims[i], cycle))) || earliest[i] > cycle || (masks && !masks->fits(i))) continue;
             if (marker) {
                 markers--;
