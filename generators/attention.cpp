@@ -59,7 +59,7 @@ public:
           // One more column of ones: the sum of p.
           width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["row_unroll"], shape.queries))),
           blocks_(static_cast<int>(std::max<int64_t>(1, point["rows"] / rows_))), turn_unroll_(static_cast<int>(point["weight_unroll"])),
-          softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), skips_(shape.skips_hidden(rows_)) {
+          softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])), skips_(shape.skips_hidden(rows_)) {
     }
 
     KernelDefinition build() {
@@ -76,6 +76,8 @@ private:
     std::vector<Expr> q_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, nullptr, shape_.inside('q')); }
     std::vector<Expr> k_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k')); }
     std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
+    // Of what is computed from keys and values alone.
+    std::vector<Expr> of_keys(std::vector<Expr> own) const { return args(std::move(own), &AttentionBatch::keys); }
     // The same, of what each block of queries has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
@@ -93,19 +95,19 @@ private:
             define_within(Qs, own({k, i, c}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
         else define(Qs, own({k, i, c}), q(q_at(at, query())));
         if (depth_ % lanes != 0 || keys_ % lanes != 0)
-            define_within(Ks, args({k, t, c}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
-        else define(Ks, args({k, t, c}), key(k_at(at, t)));
+            define_within(Ks, of_keys({k, t, c}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
+        else define(Ks, of_keys({k, t, c}), key(k_at(at, t)));
         if (keys_ % lanes != 0 || width_ % lanes != 0)
-            define_within(Vs, args({d, t}), d < width_ && t < keys_, value(v_at(min(d, width_ - 1), min(t, keys_ - 1))));
-        else define(Vs, args({d, t}), value(v_at(d, t)));
+            define_within(Vs, of_keys({d, t}), d < width_ && t < keys_, value(v_at(min(d, width_ - 1), min(t, keys_ - 1))));
+        else define(Vs, of_keys({d, t}), value(v_at(d, t)));
         // V^T: its rows as weights and those of the identity through them; then columns of ones.
         identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
-        define(turn.weights, args({k, w, c, tt}), Vs(args({c * lanes + k, tt * lanes + w})));
-        define(turn.part, args({k, d, tt}), 0.0f);
-        turn.part(args({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(args({r, k, d / lanes, tt})));
-        define(Vt, args({k, d, tt}), undef<BFloat>());
-        Vt(args({k, columns, tt})) = bf16(turn.part(args({k, columns, tt})));
-        Vt(args({k, beyond, tt})) = bf16(1.0f);
+        define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({c * lanes + k, tt * lanes + w})));
+        define(turn.part, of_keys({k, d, tt}), 0.0f);
+        turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
+        define(Vt, of_keys({k, d, tt}), undef<BFloat>());
+        Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
+        Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
         if (shape_.mask) {
             const Expr column = tt * lanes + k;
             if (keys_ % lanes != 0 || partial)
@@ -142,7 +144,7 @@ private:
         const std::vector<Expr> at = own({j, i, scored});
         for (int n = 0; n < depth_tiles_; n++) {
             Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
-            define(dot.weights, own({k, w, tt}), Ks(args({k, tt * lanes + w, n})));
+            define(dot.weights, own({k, w, tt}), Ks(of_keys({k, tt * lanes + w, n})));
             define(dot.part, own({j, i, tt}), 0.0f);
             dot.part(own({j, i, tt})) += f32(Qs(own({r, i, n}))) * f32(dot.weights(own({r, j, tt})));
             Expr score = row_of(dot, {j, i, tt}, {j, i, scored});
@@ -177,7 +179,7 @@ private:
     }
 
     void define_result() {
-        define(pv.weights, own({k, w, c, tt}), Vt(args({k, c * lanes + w, tt})));
+        define(pv.weights, own({k, w, c, tt}), Vt(of_keys({k, c * lanes + w, tt})));
         define(pv.part, own({d, i, c, tt}), 0.0f);
         pv.part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
         define(sums, own({d, i, c}), bf16(-0.0f));
@@ -216,17 +218,27 @@ private:
 
     void schedule() {
         out.bound(d, 0, width_).bound(i, 0, queries_);
-        Var io("io"), ob("ob"), lane("lane"), column("column");
+        Var io("io"), ob("ob"), lane("lane"), column("column"), head("head");
         out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
-        std::vector<VarOrRVar> order = {lane, ii, column, ob, io};
+        std::vector<VarOrRVar> order = {lane, ii, column, ob};
+        if (heads_ > 1) {
+            out.split(batch_.var(0), batch_.var(0), head, heads_, TailStrategy::GuardWithIf);
+            order.push_back(head);
+        }
+        order.push_back(io);
         batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.out_extents());
 
-        const auto at_block = [&](Func f) { f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_); };
-        // Queries come and results leave beside the computation of other blocks.
-        const bool beside = machine_.timed() && queries_ > rows_ * blocks_;
+        const auto of_heads = [&](Func f) {
+            if (heads_ > 1) f.bound_extent(batch_.var(0), heads_);
+        };
+        const auto at_block = [&](Func f) {
+            f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
+            of_heads(f);
+        };
+        const bool beside = machine_.timed() && shape_.streams(rows_, blocks_);
         const auto at_block_beside = [&](Func f) {
             at_block(f);
             if (beside) f.hoist_storage_root().ring_buffer(2);
@@ -242,7 +254,12 @@ private:
             f.compute_root();
         };
         identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-        for (Func f : {Ks, Vt}) at_head(f);
+        at_head(Ks);
+        // Where all queries of some heads are together, values come while their scores are computed.
+        if (heads_ > 1) Vt.compute_at(out, io);
+        else at_head(Vt);
+        if (batch_.size() > 0 && batch_.dim(0).keys)
+            for (Func f : {Ks, Vt}) of_heads(f);
         const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && machine_.timed();
         Ks.vectorize(k, lanes).bound_extent(t, key_rows).bound_extent(c, depth_tiles_);
         // The values of a tile of keys come while those of the one before are turned, where all tiles are alike.
@@ -319,6 +336,7 @@ private:
     const int queries_, keys_, depth_, width_, key_tiles_, depth_tiles_, width_tiles_;
     const int rows_, blocks_;   // queries of a block, which one load of weights serves; blocks between which Q and the scores stay
     const int turn_unroll_, softmax_unroll_;
+    const int heads_;           // of the innermost dimension of the batch, which go through each step together
     const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
     const bool skips_;          // tiles that no query of a block sees
     const int diagonal_tiles_ = rows_ / lanes;   // of a block, some keys of which some of its queries see, where it skips

@@ -39,6 +39,8 @@ struct AttentionShape {
     bool skips_hidden(int64_t rows) const {
         return causal && rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0 && keys >= queries;
     }
+    // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
+    bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % rows == 0; }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

@@ -26,9 +26,10 @@ int64_t blocks_together(const AttentionShape &shape, const Point &point) { retur
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
     const int64_t round = machine.pad.count, rows = block_rows(shape, point), stored = (rows + round - 1) / round * round * blocks_together(shape, point);
     const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
-    const int64_t slots = machine.timed() && shape.queries > rows * blocks_together(shape, point) ? 2 : 1;   // of queries and results, which come and go
-    int64_t sum = lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += stored * (slots * (depth_tiles + tiles_of(shape.width)) + (2 + shape.mask) * key_tiles + width_tiles);
+    const int64_t slots = machine.timed() && shape.streams(rows, blocks_together(shape, point)) ? 2 : 1;   // of queries and results, which come and go
+    const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
+    int64_t sum = key_heads * lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
+    sum += heads * stored * (slots * (depth_tiles + tiles_of(shape.width)) + (2 + shape.mask) * key_tiles + width_tiles);
     // These are in one pad.
     if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
     return sum + round;
@@ -51,7 +52,7 @@ public:
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
     Space space(const Machine &machine) const override {
         if (in_registers(machine)) return register_attention_space(shape_, machine);
-        std::set<int64_t> rows, row_unrolls, softmax_unrolls;
+        std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
         const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
         for (int64_t unroll : {8, 16, 32, 64}) {
             const int64_t block = std::min(unroll, shape_.queries), blocks = ceil_div(shape_.queries, block);
@@ -61,17 +62,23 @@ public:
             for (int64_t group : {1, 4, 8, 16})
                 if (divides(group, block)) softmax_unrolls.insert(group);
         }
+        for (int64_t together = 1; together <= 16; together++)
+            if (together == 1 || (!shape_.batch.empty() && divides(together, shape_.batch.back().extent))) heads.insert(together);
         Space space;
         space.parameter("rows", "queries whose scores are in the pads together", {rows.rbegin(), rows.rend()})
             .parameter("row_unroll", "queries of a block, which one load of the keys and values serves", {row_unrolls.rbegin(), row_unrolls.rend()})
             .parameter("softmax_unroll", "queries whose softmax is straight-line code", {softmax_unrolls.begin(), softmax_unrolls.end()})
-            .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes});
+            .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes})
+            .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
         space.constraint("blocks", {"rows", "row_unroll"}, "Whole blocks are together, as many each time.", [=, queries = shape_.queries](const Point &point) {
             return divides(point["row_unroll"], point["rows"]) && divides(point["rows"] / point["row_unroll"], ceil_div(queries, point["row_unroll"]));
         });
         space.constraint("unrolled softmax", {"row_unroll", "softmax_unroll"}, "Unrolling divides the rows of a block.",
                          [=](const Point &point) { return divides(point["softmax_unroll"], point["row_unroll"]); });
-        space.constraint("pads", {"rows", "row_unroll"}, "Keys and values of a head and the scores of the queries fit the pads together.", [shape = shape_, machine](const Point &point) {
+        space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [=, queries = shape_.queries](const Point &point) {
+            return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
+        });
+        space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of a head and the scores of the queries fit the pads together.", [shape = shape_, machine](const Point &point) {
             return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16;
         });
         return space;
@@ -80,7 +87,7 @@ public:
     Point naive_point(const Machine &machine) const override {
         if (in_registers(machine)) return register_attention_naive_point(shape_, machine);
         const int64_t block = std::min<int64_t>(shape_.queries, lanes);
-        return {{"rows", block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}};
+        return {{"rows", block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -90,8 +97,8 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         if (in_registers(machine)) return register_attention_draft(shape_, point);
         // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder; a step of the softmax of
-        // some rows takes at least its latency. Blocks are loops whose ends overlap nothing.
-        constexpr double switching = 63, lanes_pace = 3.3, latency = 26, ends = 130, cold_row = 100;
+        // some rows takes at least its latency. Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
+        constexpr double switching = 63, lanes_pace = 3.3, latency = 26, ends = 130, cold_row = 100, cold_head = 9000;
         const auto unroll = static_cast<double>(block_rows(shape_, point)), tiles = static_cast<double>(tiles_of(shape_.keys)), group = static_cast<double>(point["softmax_unroll"]);
         const double blocks = std::ceil(static_cast<double>(shape_.queries) / unroll), together = static_cast<double>(blocks_together(shape_, point));
         const double share = shape_.skips_hidden(block_rows(shape_, point)) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
@@ -99,7 +106,7 @@ public:
         const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), softmax = unroll * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles;
         const double turn = tiles * static_cast<double>(tiles_of(shape_.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
         const double block = tiles * share * (products * visit + softmax) + (products + unroll / group) * ends + 20 * unroll;
-        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + blocks / together * (1500 + cold_row * group));
+        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves

@@ -49,13 +49,29 @@ TEST(Attention, LeavesHiddenTilesOut) {
     const std::shared_ptr<const Workload> plain = find_operator(name).workload({{"shape", "192x33,192x33,192x20"}});
     const std::shared_ptr<const Workload> causal = find_operator(name).workload({{"shape", "192x33,192x33,192x20"}, {"is-causal", "true"}});
     for (const int64_t rows : {64, 192}) {
-        const Point point = {{"rows", rows}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 8}};
+        const Point point = {{"rows", rows}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 8}, {"heads", 1}};
         const Evaluator evaluator(causal, machine);
         const Evaluation evaluation = evaluator.evaluate(point), all = Evaluator(plain, machine).evaluate(point);
         ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
         ASSERT_EQ(all.status, Evaluation::Ok) << all.reason;
         EXPECT_LT(evaluation.cycles, all.cycles);
         EXPECT_EQ(evaluator.verify(point), "");
+    }
+}
+
+// Code of a step that serves several heads is fetched once for them, whether or not they share their keys.
+TEST(Attention, TakesStepsOfSeveralHeadsTogether) {
+    const Machine machine = find_machine("ax01");
+    for (const char *shape : {"4x64x40,4x64x40,4x64x20", "4x64x40,1x64x40,1x64x20"}) {
+        SCOPED_TRACE(shape);
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"enable-gqa", "true"}, {"is-causal", "true"}});
+        const Evaluator evaluator(workload, machine);
+        const auto of = [](int64_t heads) { return Point{{"rows", 64}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 8}, {"heads", heads}}; };
+        const Evaluation one_by_one = evaluator.evaluate(of(1)), together = evaluator.evaluate(of(4));
+        ASSERT_EQ(one_by_one.status, Evaluation::Ok) << one_by_one.reason;
+        ASSERT_EQ(together.status, Evaluation::Ok) << together.reason;
+        EXPECT_LT(together.cycles, one_by_one.cycles);
+        EXPECT_EQ(evaluator.verify(of(4)), "");
     }
 }
 
