@@ -166,7 +166,10 @@ public:
             if (const auto found = shapes.find(name); found != shapes.end() && found->second != wanted)
                 throw Error(fmt::format("gemm: {} must have the shape {} to fit a of {} and b of {}, not {}", name, text_of(wanted), text_of(a), text_of(b), text_of(found->second)));
         };
-        demand("b", shape.b_transposed ? std::vector<int64_t>{shape.n, shape.k} : std::vector<int64_t>{shape.k, shape.n});
+        if (b[shape.b_transposed ? 1 : 0] != shape.k)
+            throw Error(fmt::format("gemm: b of {} does not fit a of {}: stored as {} it must have {} {}{}", text_of(b), text_of(a), shape.b_transposed ? "nk" : "kn", shape.k,
+                                    shape.b_transposed ? "columns" : "rows",
+                                    b[shape.b_transposed ? 0 : 1] != shape.k ? "" : fmt::format("; stored as {0} it fits: --b-layout {0}", shape.b_transposed ? "kn" : "nk")));
         demand("bias", {shape.n});
         demand("addend", {shape.m, shape.n});
         shape.bias = shapes.contains("bias");

@@ -94,7 +94,7 @@ TEST(MatmulOperators, ResultsHaveTheShapeOfPyTorch) {
 
 TEST(GemmOperator, RefusesTensorsThatDoNotFit) {
     const auto error = [](const TensorList &shapes) { return error_of([&] { gemm_op().workload_of(shapes, {}); }); };
-    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}), "gemm: b must have the shape 4x5 to fit a of 3x5 and b of 4x6, not 4x6");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}), "gemm: b of 4x6 does not fit a of 3x5: stored as nk it must have 5 columns");
     EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {3}}}), "gemm: bias must have the shape 4 to fit a of 3x5 and b of 4x5, not 3");
     EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"addend", {4, 3}}}), "gemm: addend must have the shape 3x4 to fit a of 3x5 and b of 4x5, not 4x3");
     EXPECT_EQ(error({{"a", {15}}, {"b", {4, 5}}}), "gemm: a must have 2 dimensions, not 1");

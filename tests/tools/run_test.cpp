@@ -70,7 +70,7 @@ TEST_F(Run, RefusesTensorsThatDoNotFit) {
     write_npy(file("b.npy"), std::vector<int64_t>{8, 4}, std::vector<uint16_t>(32), NpyType::Bf16);
     write_npy(file("flat.npy"), std::vector<int64_t>{32}, std::vector<uint16_t>(32), NpyType::Bf16);
     write("text.npy", "not a tensor");
-    EXPECT_EQ(refusal("--a a.npy --b b.npy -o C.npy"), "atalla-run: gemm: b must have the shape 8x8 to fit a of 4x8 and b of 8x4, not 8x4\n");
+    EXPECT_EQ(refusal("--a a.npy --b b.npy -o C.npy"), "atalla-run: gemm: b of 8x4 does not fit a of 4x8: stored as nk it must have 8 columns; stored as kn it fits: --b-layout kn\n");
     EXPECT_EQ(refusal("--a flat.npy --b b.npy -o C.npy"), "atalla-run: gemm: a must have 2 dimensions, not 1\n");
     EXPECT_THAT(refusal("--a a.npy -o C.npy"), HasSubstr("gemm needs --b: B, of n x k"));
     EXPECT_THAT(refusal("--a a.npy --b none.npy -o C.npy"), HasSubstr("none.npy"));
