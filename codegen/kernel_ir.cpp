@@ -1,5 +1,7 @@
 #include "codegen/kernel_ir.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace atalla::codegen {
@@ -58,6 +60,10 @@ Reg Kernel::constant_register(int32_t value, int copy) {
         registers[it->second.id].constant = value;
     }
     return it->second;
+}
+
+bool Kernel::has_any(RegisterClass cls) const {
+    return std::any_of(registers.begin() + all_lanes.id + 1, registers.end(), [cls](const RegInfo &info) { return info.cls == cls; });
 }
 
 void Kernel::make_routine() {

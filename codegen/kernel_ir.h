@@ -239,6 +239,8 @@ struct Kernel {
     // Makes this kernel a routine.
     void make_routine();
     RegisterClass cls(Reg r) const { return registers[r.id].cls; }
+    // Whether there is a register of this class besides the hard-wired ones.
+    bool has_any(RegisterClass cls) const;
     // A mask register of the kernel's own: not the hard-wired one of all lanes.
     bool is_mask(Reg r) const { return r.defined() && r.id > all_lanes.id && cls(r) == RegisterClass::Mask; }
 

@@ -1,21 +1,11 @@
 #include "codegen/masks.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "codegen/dependence.h"
 
 namespace atalla::codegen {
-
-namespace {
-
-bool has_masks(const Kernel &kernel) {
-    const auto beyond_all_lanes = kernel.registers.begin() + all_lanes.id + 1;
-    return std::any_of(beyond_all_lanes, kernel.registers.end(), [](const RegInfo &info) { return info.cls == RegisterClass::Mask; });
-}
-
-}  // namespace
 
 bool make_masks_again(Kernel &kernel, Blocks &blocks) {
     const size_t most_kept = static_cast<size_t>(kernel.machine->regs.mask) / 2;
@@ -56,7 +46,7 @@ bool make_masks_again(Kernel &kernel, Blocks &blocks) {
 }
 
 std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b) {
-    if (!has_masks(kernel)) return {};
+    if (!kernel.has_any(RegisterClass::Mask)) return {};
     std::map<Reg, std::pair<size_t, size_t>> spans;   // first and last block
     for (size_t i = 0; i < blocks.size(); i++) {
         const auto touch = [&](Reg r) {

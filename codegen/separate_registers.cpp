@@ -12,11 +12,6 @@ namespace {
 
 enum class Own { EachMaking, EachBlock };
 
-bool has_any(const Kernel &kernel, RegisterClass cls) {
-    const auto beyond_all_lanes = kernel.registers.begin() + all_lanes.id + 1;
-    return std::any_of(beyond_all_lanes, kernel.registers.end(), [cls](const RegInfo &info) { return info.cls == cls; });
-}
-
 // The registers that every block makes before it reads them, none of them in code out of line.
 std::set<int32_t> made_anew(const Kernel &kernel, const Blocks &blocks, RegisterClass cls) {
     const auto is_one = [&](Reg r) { return r.defined() && r.id > all_lanes.id && kernel.cls(r) == cls; };
@@ -44,7 +39,7 @@ std::set<int32_t> made_anew(const Kernel &kernel, const Blocks &blocks, Register
 }
 
 void separate(Kernel &kernel, Blocks &blocks, RegisterClass cls, Own own) {
-    if (!has_any(kernel, cls)) return;
+    if (!kernel.has_any(cls)) return;
     const std::set<int32_t> anew = made_anew(kernel, blocks, cls);
     std::set<int32_t> named;   // of them, those whose register has a first use
     for (Block &block : blocks) {
