@@ -110,19 +110,25 @@ struct Normalised {
     struct Step {
         Expr taken;     // a condition
         int exponent;   // of the factor that was taken out
+        Expr again;     // the condition by the number itself, for what comes late: there are few masks, and a row would keep them until then
     };
     Expr m;
     std::vector<Step> steps;
 };
-Normalised normalised(Expr a, int least) {
+Normalised normalised(const Expr &x, int least) {
     Normalised result;
-    const auto step = [&](const Expr &taken, int exponent) {
+    Expr a = x;
+    const auto step = [&](const Expr &taken, int exponent, const Expr &again = {}) {
         a = choose(taken, mul(a, two_to(-exponent)), a);
-        result.steps.push_back({taken, exponent});
+        result.steps.push_back({taken, exponent, again});
     };
     const auto down = [&](int exponent) { step(!less(a, two_to(exponent)), exponent); };
     down(64);
-    for (int exponent : {64, 64, 8}) step(less(a, one()), -exponent);
+    int taken = 0;
+    for (int exponent : {64, 64, 8}) {
+        step(less(a, one()), -exponent, less(x, two_to(-taken)));
+        taken += exponent;
+    }
     for (int exponent = 32; exponent >= least; exponent /= 2) down(exponent);
     result.m = a;
     return result;
@@ -131,11 +137,11 @@ Normalised normalised(Expr a, int least) {
 // value * 2^(sum of the steps' exponents * numerator / denominator); the steps that made small numbers large come last.
 Expr scaled(Expr value, const Normalised &n, int numerator, int denominator) {
     Expr factor = one();
-    for (const auto &[taken, exponent] : n.steps)
-        if (exponent > 0) factor = choose(taken, mul(factor, two_to(exponent * numerator / denominator)), factor);
+    for (const Normalised::Step &step : n.steps)
+        if (step.exponent > 0) factor = choose(step.taken, mul(factor, two_to(step.exponent * numerator / denominator)), factor);
     value = mul(value, factor);
-    for (const auto &[taken, exponent] : n.steps)
-        if (exponent < 0) value = choose(taken, mul(value, two_to(exponent * numerator / denominator)), value);
+    for (const Normalised::Step &step : n.steps)
+        if (step.exponent < 0) value = choose(step.again, mul(value, two_to(step.exponent * numerator / denominator)), value);
     return value;
 }
 
@@ -182,14 +188,14 @@ Expr divide(const Expr &a, const Expr &b) {
     const Expr tiny = less(magnitude(a), two_to(-60));
     Expr quotient = mul(choose(tiny, mul(a, two_to(64)), a), reciprocal_near_one(n.m));
     Expr factor = one();
-    for (const auto &[taken, exponent] : n.steps)
-        if (exponent > 0) factor = choose(taken, mul(factor, two_to(-exponent)), factor);
+    for (const Normalised::Step &step : n.steps)
+        if (step.exponent > 0) factor = choose(step.taken, mul(factor, two_to(-step.exponent)), factor);
     quotient = mul(quotient, factor);
     bool first = true;
-    for (const auto &[taken, exponent] : n.steps)
-        if (exponent < 0) {
-            quotient = choose(taken, mul(quotient, two_to(-exponent)), quotient);
-            if (std::exchange(first, false)) quotient = choose(tiny, mul(quotient, two_to(-64)), quotient);
+    for (const Normalised::Step &step : n.steps)
+        if (step.exponent < 0) {
+            quotient = choose(step.again, mul(quotient, two_to(-step.exponent)), quotient);
+            if (std::exchange(first, false)) quotient = mul(quotient, choose(tiny, two_to(-64), one()));
         }
     quotient = choose(equal(size, infinity()), mul(a, zero()), quotient);
     quotient = choose(equal(size, zero()), mul(a, infinity()), quotient);
@@ -213,7 +219,7 @@ Expr square_root(const Expr &x) {
 Expr logarithm(const Expr &x) {
     const Normalised n = normalised(x, 1);
     Expr k = zero();
-    for (const auto &[taken, exponent] : n.steps) k = choose(taken, add(k, number(static_cast<float>(exponent))), k);
+    for (const Normalised::Step &step : n.steps) k = choose(step.taken, add(k, number(static_cast<float>(step.exponent))), k);
     // m in [1/sqrt(2), sqrt(2)].
     const Expr large = less(number(1.4140625f), n.m);
     const Expr m = choose(large, mul(n.m, number(0.5f)), n.m);
@@ -257,14 +263,14 @@ Expr silu(const Expr &x) {
 
 // max(x, 0) - a Q(a), a = |x|, Q the upper tail of the normal distribution: exp(-a^2/2) in three exponents, of which those with the
 // nearest integer are exact, times a sum of three exponentials, within 0.3 % of exp(a^2/2) Q(a) up to 13.5. From 13.5 on the
-// product is zero. The numbers are those with the smallest largest error over all inputs.
+// product is zero. The numbers are those with the smallest largest error over all inputs; two of the terms share their weight.
 Expr gelu(const Expr &x) {
     const Expr positive = less(zero(), x), a = at_most_number(choose(positive, x, sub(zero(), x)), 15);
     // Integers are the last bits of the sum.
     const Expr whole = sub(add(a, number(192)), number(192)), rest = sub(whole, a);
     const Expr first = exponential(mul(mul(whole, number(-0.5f)), whole)), second = exponential(mul(whole, rest)), third = exponential(mul(mul(rest, number(-0.5f)), rest));
-    const auto term = [&](double weight, double rate) { return mul(exponential(mul(a, number(static_cast<float>(-rate)))), number(static_cast<float>(weight))); };
-    const Expr ratio = add(add(term(0.0732421875, 0.06982421875), term(0.2060546875, 0.421875)), term(0.21875, 1.328125));
+    const auto decay = [&](float rate) { return exponential(mul(a, number(-rate))); };
+    const Expr ratio = add(mul(decay(0.06884765625f), number(0.07275390625f)), mul(add(decay(0.427734375f), decay(1.375f)), number(0.2138671875f)));
     const Expr tail = mul(mul(mul(second, third), first), mul(ratio, a));
     // x times 0 has the sign of a zero, and is NaN for an infinity.
     return sub(choose(positive, x, mul(x, zero())), tail);

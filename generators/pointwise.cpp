@@ -83,9 +83,13 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     const double code = static_cast<double>(point["unroll"] * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
     const double fetched = machine.timed() ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
     const double misses = code > static_cast<double>(machine.icache.bytes) ? fetched : 0;
-    // A loop's turn costs a few cycles beside its work; a block, its first transfers and its loop's start. The first block waits for everything.
-    constexpr double turn = 20, block_start = 60, start = 400;
-    const double block = vectors * std::max(lane + (turn + misses) / static_cast<double>(point["unroll"]), moved) + block_start;
+    // A loop's turn costs a few cycles beside its work, and more where it is too long to overlap with the next; still longer code keeps
+    // its order, since masks are too few for another. A block costs its first transfers and its loop's start. The first block waits for everything.
+    constexpr int64_t most_overlapped = 200, most_reordered = 400;
+    constexpr double short_turn = 20, long_turn = 80, in_order = 3, block_start = 60, start = 400;
+    const int64_t operations = point["unroll"] * (count_.work.adds + count_.work.muls + count_.work.exps + count_.copies);
+    const double turn = operations > most_overlapped ? long_turn : short_turn;
+    const double block = vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(point["unroll"]), moved) + block_start;
     return start + fetched + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
 }
 

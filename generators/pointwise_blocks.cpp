@@ -37,7 +37,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
     if (sizes.empty()) sizes.insert(size_of(machine, 1));
     space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
-        .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32})
+        .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32, 2})
         .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1})
         .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
