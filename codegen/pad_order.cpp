@@ -40,18 +40,26 @@ struct Queues {
 class PadOrder {
 public:
     PadOrder(const Kernel &kernel, Blocks &blocks, Delays &delays, const std::function<bool(size_t)> &is_loop_body)
-        : kernel_(kernel), blocks_(blocks), delays_(delays), is_loop_body_(is_loop_body), entered_(blocks.size()) {}
+        : kernel_(kernel), blocks_(blocks), delays_(delays), is_loop_body_(is_loop_body) {}
 
     void run() {
         find_queues();
         for (size_t b = 0; b < blocks_.size(); b++)
-            while (const std::optional<Late> late = find_late(b)) insert(b, *late);
+            while (const std::optional<Late> late = find_late(b)) {
+                const std::optional<size_t> nest = late->own ? std::nullopt : nest_around(b, late->allocation);
+                if (nest) {
+                    append_delay(*nest - 1, late->missing);
+                    find_queues();
+                } else {
+                    insert(b, *late);
+                }
+            }
     }
 
 private:
     // A load that may start so many cycles too early.
     struct Late {
-        int packet = 0, missing = 0;
+        int packet = 0, missing = 0, allocation = -1;
         bool own = false;   // the store is in the same block
     };
     struct Store {
@@ -91,6 +99,7 @@ private:
     }
 
     void find_queues() {
+        entered_.assign(blocks_.size(), {});
         const auto nothing = [](int, int, const Op &, const Queues &, const std::vector<Store> &) {};
         for (bool changed = true; changed;) {
             changed = false;
@@ -125,7 +134,7 @@ private:
             if (late) return;
             const auto check = [&](int started, bool of_block) {
                 // Stores that do not wait keep the distance that the edges of their block have.
-                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
+                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, load.access->allocation, of_block};
             };
             if (const auto found = queues.started.find(load.access->allocation); found != queues.started.end()) check(found->second, false);
             for (const Store &store : own)
@@ -134,13 +143,49 @@ private:
         return late;
     }
 
+    // The first block of the outermost loop around a block that stores to no row of the allocation and that is entered from the block in
+    // front of it alone: what is late in it is so in its first iteration.
+    std::optional<size_t> nest_around(size_t b, int allocation) const {
+        std::optional<size_t> first;
+        for (size_t end = b; end < blocks_.size(); end++) {
+            const Terminator &loop = blocks_[end].end;
+            if (loop.kind != Terminator::Loop || static_cast<size_t>(loop.target) > first.value_or(b)) continue;
+            const auto head = static_cast<size_t>(loop.target);
+            if (head == 0 || blocks_[head - 1].end.kind != Terminator::Next || stores(head, end, allocation) || is_skipped_to(head, end))
+                return head == first ? std::nullopt : first;
+            first = head;
+        }
+        return first;
+    }
+    bool stores(size_t first, size_t last, int allocation) const {
+        for (size_t b = first; b <= last; b++)
+            for (const OpGroup &packet : blocks_[b].packets)
+                for (const Op &op : packet)
+                    if (op.opcode == Opcode::vreg_st && op.access && op.access->allocation == allocation) return true;
+        return false;
+    }
+    // Do branches in front of the blocks lead into them?
+    bool is_skipped_to(size_t first, size_t last) const {
+        for (size_t b = 0; b < first; b++) {
+            const Terminator &end = blocks_[b].end;
+            if (end.kind == Terminator::Skip && static_cast<size_t>(end.target) >= first && static_cast<size_t>(end.target) <= last) return true;
+        }
+        return false;
+    }
+
+    void append_delay(size_t b, int cycles) {
+        const std::vector<OpGroup> delays = delays_.delay_packets(cycles);
+        blocks_[b].packets.insert(blocks_[b].packets.end(), delays.begin(), delays.end());
+    }
     void insert(size_t b, const Late &late) {
         // A loop's own iterations keep their distance: the delay goes in front of it.
-        const bool in_front = !late.own && is_loop_body_(b) && b > 0;
-        std::vector<OpGroup> &packets = blocks_[in_front ? b - 1 : b].packets;
+        if (!late.own && is_loop_body_(b) && b > 0) {
+            append_delay(b - 1, late.missing);
+            entered_[b].pass(late.missing);
+            return;
+        }
         const std::vector<OpGroup> delays = delays_.delay_packets(late.missing);
-        packets.insert(in_front ? packets.end() : packets.begin() + late.packet, delays.begin(), delays.end());
-        if (in_front) entered_[b].pass(late.missing);
+        blocks_[b].packets.insert(blocks_[b].packets.begin() + late.packet, delays.begin(), delays.end());
     }
 
     const Kernel &kernel_;

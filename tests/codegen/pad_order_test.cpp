@@ -86,5 +86,24 @@ TEST_F(PadOrder, WaitForARowOfTheirOwnBlock) {
     EXPECT_EQ(blocks[0].packets.back().front().access->row.constant, 19);
 }
 
+// What a loop reads and does not write is late in its first iteration alone.
+TEST_F(PadOrder, WaitInFrontOfALoop) {
+    const Reg index = counted_loop(4);
+    const auto loop = [&](const std::vector<Op> &ops) {
+        Block block = packed(ops);
+        block.end = {Terminator::Loop, index, index, 1};
+        return block;
+    };
+    const Block work = packed({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
+    Blocks reads = {stores(20), work, loop({read(buffer, 19)})}, writes = {stores(20), work, loop({read(buffer, 19), store(x, buffer, 19)})};
+    keep(reads);
+    EXPECT_GT(reads[0].packets.size(), 20u);
+    EXPECT_EQ(reads[1].packets.size(), 1u);
+    EXPECT_EQ(reads[2].packets.size(), 1u);
+    keep(writes);
+    EXPECT_EQ(writes[0].packets.size(), 20u);
+    EXPECT_GT(writes[2].packets.size(), 2u);
+}
+
 }  // namespace
 }  // namespace atalla::codegen
