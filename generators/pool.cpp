@@ -134,7 +134,10 @@ private:
         }
         result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).reorder(cl, cv, x, y).vectorize(cl);
         inner_ = cv;
-        if (unroll_ > 1) result_.split(x, x, xu, unroll_).reorder(cl, cv, xu, x, y);
+        if (unroll_ == 1) return;
+        // Side by side they share pixels and factors, and the vectors of channels are one loop.
+        result_.split(x, x, xu, unroll_).reorder(cl, xu, cv, x, y);
+        inner_ = xu;
     }
 
     const PoolShape &shape_;
