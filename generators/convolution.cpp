@@ -204,7 +204,7 @@ private:
     }
     // Tiles of results that are turned back before they leave: some, so that they leave while the next ones are turned.
     int chunk() const {
-        constexpr int most = 16;
+        constexpr int most = 64;
         const int tiles = tiles_of(plan_.pixels);
         for (int part = most; part > 2; part--)
             if (tiles % part == 0) return part;
