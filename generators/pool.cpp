@@ -22,12 +22,18 @@ namespace {
 
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
+// Where the results in straight-line code step over whole rounds of the pads, so do the rows of pixels: each pixel's pad is known.
+int64_t stored_span(const PoolAxis &axis, const Machine &machine, const Point &point) {
+    const int64_t span = window_span(axis, std::min(point["tile_x"], axis.results));
+    return point["unroll"] * axis.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count) : span;
+}
+
 class PoolKernel {
 public:
     PoolKernel(const PoolShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), tile_x_(static_cast<int>(std::min(point["tile_x"], shape.x.results))),
           tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))), vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
-          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)) {}
+          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)), stored_span_(static_cast<int>(stored_span(shape.x, machine, point))) {}
 
     KernelDefinition run() {
         ImageParam image = tensor("X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images});
@@ -89,7 +95,7 @@ private:
         }
         result_(c, x, y, i) = value;
         schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
-        pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_));
+        pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_)).bound_storage(x, stored_span_);
         if (filled) pixels_.vectorize(c, lanes);
         window.compute_at(result_, inner_).vectorize(c, lanes);
         if (ax.kernel * ay.kernel <= most_unrolled_taps) window.update().unroll(taps.x).unroll(taps.y);
@@ -142,7 +148,7 @@ private:
 
     const PoolShape &shape_;
     const Machine &machine_;
-    int tile_x_, tile_y_, vectors_, unroll_, channels_;
+    int tile_x_, tile_y_, vectors_, unroll_, channels_, stored_span_;
     Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
     Func pixels_{"pixels"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
@@ -223,8 +229,8 @@ PoolAxis adaptive_axis(int64_t size, int64_t results) {
 
 namespace {
 
-int64_t pixels_of(const PoolShape &shape, const Point &point) {
-    return static_cast<int64_t>(window_span(shape.x, std::min(point["tile_x"], shape.x.results))) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
+int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &point) {
+    return stored_span(shape.x, machine, point) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
 }
 
 }  // namespace
@@ -266,9 +272,9 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
         const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
         const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
         // From result to result along x, and from row to row.
-        const int64_t row = window_span(shape.x, std::min(point["tile_x"], shape.x.results)) * point["vectors"];
+        const int64_t row = stored_span(shape.x, machine, point) * point["vectors"];
         const bool round = !filled && point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0 && (point["tile_y"] == 1 || row % machine.pad.count == 0);
-        std::vector<PadUse> uses = {{slots * pixels_of(shape, point) * point["vectors"], round},
+        std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
                                     {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
         if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
         if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});

@@ -2,7 +2,9 @@
 // than the bound.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -144,6 +146,21 @@ TEST(Convolution, DepthwiseWithChannelsInnermost) {
     }
     EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}}); }), "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
     EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}}); }), "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
+}
+
+// What windows share is loaded once for each vector of channels, and from all pads.
+TEST(Convolution, DepthwiseWindowsSideBySideShareLoads) {
+    const auto reads = [](const WorkloadArguments &arguments, const Point &point) {
+        const Evaluation run = Evaluator(find_operator("conv_depthwise_nhwc").workload(arguments), find_machine("ax01")).evaluate(point);
+        EXPECT_EQ(run.status, Evaluation::Ok) << run.reason;
+        return run.counters.at("pad_reads").get<std::vector<int64_t>>();
+    };
+    const auto sum = [](const std::vector<int64_t> &rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); };
+    constexpr int64_t windows = 8 * 8 * 3, taps = 9;
+    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 3}, {"unroll", 4}})), windows * taps);
+    // Rows of 17 pixels go round the pads as those of 20 do.
+    const std::vector<int64_t> odd = reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 1}, {"unroll", 2}});
+    EXPECT_LT(*std::max_element(odd.begin(), odd.end()), sum(odd) / 2);
 }
 
 // A row of results that the pads do not divide is straight-line code in the unoptimized program.
