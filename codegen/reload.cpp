@@ -1,6 +1,7 @@
 // Rows of the pads that are read early and late in an iteration are loaded twice: a value that waits in a register keeps the
 // iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared or compared with themselves come
-// twice, too, into registers of two banks: one register read twice is a bank conflict.
+// twice, too, into registers of two banks: one register read twice is a bank conflict. So do sums and differences that are squared, where
+// the adder has less to do than the multiplier.
 #include <algorithm>
 #include <map>
 
@@ -14,6 +15,9 @@ namespace {
 
 // x - 0, in all lanes.
 bool is_copy(const Op &op) { return op.opcode == Opcode::sub_vv && op.src[1] == zero_vector && !op.mask.defined() && !op.keeps_dst; }
+
+// A sum or difference that can be made a second time.
+bool is_sum(const Op &op) { return info(op.opcode).unit == Unit::Alu && !op.mask.defined() && !op.keeps_dst && !reads(op, op.dst) && !is_copy(op); }
 
 class Reloader {
 public:
@@ -30,7 +34,7 @@ public:
         }
         Body made;
         for (size_t i = 0; i < body_.size(); i++) {
-            for (const Op &load : before_[i]) made.push_back(load);
+            for (const Op &again : before_[i]) made.push_back(again);
             made.push_back(std::move(body_[i]));
         }
         body_ = std::move(made);
@@ -76,18 +80,25 @@ private:
         }
     }
 
-    // x * x of a row, or x != x, as x * y, with y loaded from where x was.
+    // x * x of a row, or x != x, as x * y, with y loaded from where x was; or of a sum, with y added up as x was.
     void squares(size_t first, size_t end) {
+        int64_t room = 0;   // of the adder
+        for (size_t i = first; i < end; i++) {
+            const Unit unit = info(body_[i].op->opcode).unit;
+            room += unit == Unit::Mul ? 1 : unit == Unit::Alu ? -1 : 0;
+        }
         for (size_t i = first; i < end; i++) {
             Op &op = *body_[i].op;
             if (!op.src[0].defined() || op.src[0] != op.src[1] || kernel_.cls(op.src[0]) != RegisterClass::Vector) continue;
             size_t made = i;
             while (made > first && body_[made - 1].op->dst != op.src[0]) made--;
             if (made-- == first) continue;
-            const Op &load = *body_[made].op;
-            if (load.opcode != Opcode::vreg_ld || !load.access) continue;
-            Op twin = load;
-            twin.dst = kernel_.vector(kernel_.registers[load.dst.id].name);
+            const Op &maker = *body_[made].op;
+            const bool loaded = maker.opcode == Opcode::vreg_ld && maker.access, added = is_sum(maker) && room > 0;
+            if (!loaded && !added) continue;
+            if (added) room--;
+            Op twin = maker;
+            twin.dst = kernel_.vector(kernel_.registers[maker.dst.id].name);
             op.src[1] = twin.dst;
             before_[made + 1].push_back(twin);
         }
@@ -116,7 +127,7 @@ private:
     Kernel &kernel_;
     Body &body_;
     bool late_readers_;   // do those that read late get loads of their own?
-    std::map<size_t, std::vector<Op>> before_;   // loads to be put in
+    std::map<size_t, std::vector<Op>> before_;   // what is made again, to be put in
 };
 
 void reload(Kernel &kernel, Body &body, bool innermost) {

@@ -108,6 +108,28 @@ TEST_F(Reload, ARowThatIsComparedWithItselfComesTwice) {
     EXPECT_NE(compare.src[0], compare.src[1]);
 }
 
+// The difference from a mean, squared, in a loop with so many products more.
+TEST_F(Reload, ADifferenceThatIsSquaredIsMadeTwiceWhereTheAdderHasRoom) {
+    for (const int products : {0, 1}) {
+        Loop loop;
+        loop.extent = 16;
+        const Reg centred = vector("centred"), square = vector("square");
+        loop.body.push_back(load(x, in, 0));
+        loop.body.push_back(op(Opcode::sub_vs, centred, {x, zero_scalar}));
+        loop.body.push_back(op(Opcode::mul_vv, square, {centred, centred}));
+        for (int i = 0; i < products; i++) loop.body.push_back(op(Opcode::mul_vv, vector("scaled"), {centred, square}));
+        kernel.body.push_back(std::move(loop));
+        reload(kernel);
+        const Body &body = kernel.body.back().loop->body;
+        ASSERT_EQ(body.size(), products == 0 ? 3u : 5u);
+        if (products == 0) continue;
+        EXPECT_EQ(body[2].op->opcode, Opcode::sub_vs);
+        EXPECT_EQ(body[2].op->src, body[1].op->src);
+        EXPECT_EQ(body[3].op->src[0], centred);
+        EXPECT_EQ(body[3].op->src[1], body[2].op->dst);
+    }
+}
+
 TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {
     Fixture functional("fsim");
     kernel.machine = &functional.machine;
