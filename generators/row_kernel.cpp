@@ -70,10 +70,12 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
                                                                 : vectors * static_cast<double>(machine.ex3.ii));
     if (!machine.timed())
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
+    const bool overlaps = !cost.waits && point["grouped"] == 0 && point["stored"] == 0 && unrolled >= vectors;
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const double packets = operations(cost) * unrolled_rows * unrolled / 2;
     constexpr double loop_cost = 60, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 11;
-    double iteration = unrolled >= vectors ? cost.latency + unrolled_rows * vectors * unit
+    constexpr double not_hidden = 0.2;   // of the latency, where rows overlap
+    double iteration = unrolled >= vectors ? cost.latency * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit
                                            : unrolled_rows * cost.passes * vectors / unrolled * (loop_cost + unrolled * unit / cost.passes);
     iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + miss * std::max(0.0, packets - most_packets);
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));

@@ -35,6 +35,7 @@ struct RowCost {
     int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
     int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
     int64_t row_tensors = 1;               // tensors of rows that are read
+    bool waits = true;                     // is what one step makes read by a step behind a sum?
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a

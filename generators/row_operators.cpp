@@ -154,6 +154,7 @@ RowCost norm_cost(const NormShape &norm) {
     cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;
     cost.steps_in_pads = (norm.centred ? 2 : 1) + (norm.addends > 0);
+    cost.waits = norm.centred || norm.addends > 0;
     return cost;
 }
 
