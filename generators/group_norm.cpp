@@ -46,16 +46,21 @@ public:
             return values;
         };
         Space space;
-        space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16)).parameter("vector_unroll", "vectors of a channel in straight-line code", divisors(shape_.vectors(), lanes));
+        space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16))
+            .parameter("vector_unroll", "vectors of a channel in straight-line code, of the steps that are no sums", divisors(shape_.vectors(), lanes))
+            .parameter("sum_unroll", "vectors of a channel that are summed in straight-line code", divisors(shape_.vectors(), lanes));
         constexpr int64_t most_unrolled = 32;
-        space.constraint("code", {"channel_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
-                         [](const Point &point) { return point["channel_unroll"] * point["vector_unroll"] <= most_unrolled; });
-        space.constraint("channels", {"channel_unroll", "vector_unroll"}, "Several channels are straight-line code where all vectors of each are.",
-                         [vectors = shape_.vectors()](const Point &point) { return point["channel_unroll"] == 1 || point["vector_unroll"] == vectors; });
-        space.constraint("pads", {"channel_unroll", "vector_unroll"}, "A group as it comes and goes, what it is on the way, and a row for each channel fit the pads.", [=, this](const Point &point) {
+        space.constraint("code", {"channel_unroll", "vector_unroll", "sum_unroll"}, "Straight-line code fits the instruction cache.", [](const Point &point) {
+            return point["channel_unroll"] * std::max(point["vector_unroll"], point["sum_unroll"]) <= most_unrolled;
+        });
+        space.constraint("channels", {"channel_unroll", "vector_unroll", "sum_unroll"}, "Several channels are straight-line code where all vectors of each are.", [vectors = shape_.vectors()](const Point &point) {
+            return point["channel_unroll"] == 1 || (point["vector_unroll"] == vectors && point["sum_unroll"] == vectors);
+        });
+        space.constraint("pads", {"channel_unroll", "vector_unroll", "sum_unroll"}, "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
             const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
-            const bool round = point["channel_unroll"] * point["vector_unroll"] % machine.pad.count == 0;
-            std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}, {shape_.rows(), round}};
+            const auto is_round = [&](const char *unroll) { return point["channel_unroll"] * point[unroll] % machine.pad.count == 0; };
+            const bool round = is_round("vector_unroll") && is_round("sum_unroll");
+            std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}};
             for (const bool given : {shape_.weight, shape_.bias})
                 if (given) uses.insert(uses.end(), {{spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
             return fit_pads(machine, uses);
@@ -63,11 +68,18 @@ public:
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
-        return fmt::format("{} channels, {} vectors of each in straight-line code", point["channel_unroll"], point["vector_unroll"]);
+        return fmt::format("{} channels, {} vectors of each in straight-line code, {} where they are summed", point["channel_unroll"], point["vector_unroll"], point["sum_unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
-        const double groups = static_cast<double>(shape_.groups * shape_.images), loop = 240 / static_cast<double>(point["channel_unroll"] * point["vector_unroll"]);
-        return (machine.timed() ? 900 : 60) + groups * (600 + static_cast<double>(shape_.rows()) * (15 + loop)) + 30 * static_cast<double>(shape_.all_channels() * (shape_.weight + shape_.bias));
+        // A loop over sums waits for the array in each iteration; too much straight-line code comes from memory for each group.
+        constexpr double most_packets = 380, miss = 11, array_latency = 110, loop_cost = 20, steps = 6, summed = 10;
+        const auto rows = static_cast<double>(shape_.rows());
+        const auto unrolled = [&](const char *name) { return static_cast<double>(point["channel_unroll"] * point[name]); };
+        const double sums = rows * (14 + 2 * array_latency / unrolled("sum_unroll")), others = rows * (10 + 2 * loop_cost / unrolled("vector_unroll"));
+        const double packets = 100 + unrolled("vector_unroll") * steps + unrolled("sum_unroll") * summed;
+        const double missed = miss * std::max(0.0, packets - most_packets);
+        const double group = 600 + sums + others + (machine.timed() ? missed : 0);
+        return (machine.timed() ? 900 : 60) + static_cast<double>(shape_.groups * shape_.images) * group + 30 * static_cast<double>(shape_.all_channels() * (shape_.weight + shape_.bias));
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override;
@@ -120,7 +132,7 @@ private:
 KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
     const auto size = [](int64_t n) { return static_cast<int>(n); };
     const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups), images = size(shape_.images), vectors = size(shape_.vectors());
-    const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]);
+    const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]), sum_unroll = size(point["sum_unroll"]);
     const bool narrow = area % lanes != 0;
     const Var n("n"), c("c"), g("g"), i("i"), k("k"), w("w"), l("l"), b("b");
     const ImageParam image = tensor("X", {area, channels, groups, images});
@@ -208,9 +220,6 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     }
     if (narrow) xs.vectorize(n, lanes);
     over_group(result);
-    centred.compute_at(out, g).bound_extent(n, vectors * lanes).bound_extent(c, channels);
-    over_group(centred);
-    in_pads({centred});
     for (Func f : {mean, scale}) {
         f.compute_at(out, g);
         in_registers({f});
@@ -219,13 +228,13 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
         const RVar ru("r_unroll"), ruy("ry_unroll");
         t->sum.compute_at(out, g);
         LoopLevel at(t->sum, t->all.x);
-        if (vector_unroll > 1) {
-            t->sum.update().split(t->all.x, t->all.x, ru, vector_unroll);
+        if (sum_unroll > 1) {
+            t->sum.update().split(t->all.x, t->all.x, ru, sum_unroll);
             at = LoopLevel(t->sum, ru);
         }
         if (channel_unroll > 1) {
             t->sum.update().split(t->all.y, t->all.y, ruy, channel_unroll);
-            if (vector_unroll > 1) t->sum.update().reorder(ru, t->all.x, ruy, t->all.y);
+            if (sum_unroll > 1) t->sum.update().reorder(ru, t->all.x, ruy, t->all.y);
         }
         t->block.compute_at(at).bound_extent(l, lanes).vectorize(l, lanes);
         t->part.compute_at(at).vectorize(l, lanes).update().reorder(t->depth, l).atomic().vectorize(l, lanes).vectorize(t->depth, lanes);
@@ -272,11 +281,11 @@ std::vector<OperatorDeclaration> group_norm_operators() {
     row.help = "(x - mean) / sqrt(variance + eps) * weight + bias in groups of channels";
     row.card = {"normalization",
                 "mean and mean of squared differences from it: blocks of 32 of a channel through the array, added in fp32; fp32 reciprocal of the root; then in bf16, with a row of lanes for each channel",
-                "channels and vectors in straight-line code",
+                "channels and vectors in straight-line code, of sums and of other steps",
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the group as it is scaled",
                 "any sizes with the channel as second dimension; weight and bias may be left out",
-                "groups that do not fit the pads three times, or five times where there are several",
+                "groups that do not fit the pads twice, or four times where there are several",
                 "nothing yet"};
     row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors of the channels", false}, {"bias", {"bias"}, "addends of the channels", false}};
     row.attributes = {{"num_groups", "groups that the channels are divided into", 1}, {"eps", "added to the variance", 1e-5}};
