@@ -60,15 +60,17 @@ TAIL = """
   steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
   12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
-* **group_norm** waits for one group's sums and for the transfers of one group at a time.
+* **group_norm** waits for one group's sums and for the transfers of one group at a time. Loops over sums do not overlap, so that a whole
+  channel is straight-line code; the loops of a group together then do not stay in the instruction cache.
 * **Numbers of rows**, such as batch_norm's channels, are spread over vectors of equal lanes first, so that the rows are a loop. What binds
   batch_norm of 28 x 28 is that a row ends inside a vector: its last half is a transfer of its own, and transfers of such images wait for each other.
 * **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them; a row takes 73, and
   the loop stands still while a transfer has not ended.
   **amax** has four running maxima and looks for NaN in a second pass;
   packets are what it is short of.
-* **Pooling** takes four lane operations an element of a window, since a maximum must let NaN through, where the bound counts each element once;
-  images that are padded come and go without overlap, and planes are turned by the array before and after.
+* **Pooling** of maxima takes four lane operations for each step from an element to the next, since a maximum must let NaN through. The largest of each
+  column of a window comes first, and windows beside it share it: with 3 x 3 elements and a stride of 2, six steps a result instead of nine,
+  where the bound has at least three. Images that are padded come and go without overlap, and planes are turned by the array before and after.
 """
 
 

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
+#include "generators/window_maxima.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 #include "simulator/numerics.h"
@@ -22,10 +24,15 @@ namespace {
 
 int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
 
-// Where the results in straight-line code step over whole rounds of the pads, so do the rows of pixels: each pixel's pad is known.
-int64_t stored_span(const PoolAxis &axis, const Machine &machine, const Point &point) {
-    const int64_t span = window_span(axis, std::min(point["tile_x"], axis.results));
-    return point["unroll"] * axis.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count) : span;
+// Is the pad of each pixel known in straight-line code, so that they go round all pads?
+bool goes_round(const PoolShape &shape, const Machine &machine, const Point &point) { return point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0; }
+
+// Columns of the pixels of a tile. Where results in straight-line code step over whole rounds of the pads, and in a tile that is filled, there
+// are as many more as let all rows begin in one pad.
+int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point &point) {
+    const int64_t span = window_span(shape.x, std::min(point["tile_x"], shape.x.results));
+    const bool whole_rounds = point["unroll"] * shape.x.stride % machine.pad.count == 0 || reaches_out(shape.x) || reaches_out(shape.y);
+    return whole_rounds ? round_up(span, machine.pad.count) : span;
 }
 
 class PoolKernel {
@@ -33,7 +40,8 @@ public:
     PoolKernel(const PoolShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), tile_x_(static_cast<int>(std::min(point["tile_x"], shape.x.results))),
           tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))), vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
-          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)), stored_span_(static_cast<int>(stored_span(shape.x, machine, point))) {}
+          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)), tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
+          round_(goes_round(shape, machine, point)) {}
 
     KernelDefinition run() {
         ImageParam image = tensor("X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images});
@@ -77,12 +85,16 @@ private:
         const int sx = static_cast<int>(ax.stride), sy = static_cast<int>(ay.stride);
         const RDom taps(0, static_cast<int>(ax.kernel), 0, static_cast<int>(ay.kernel), "taps");
         Func window("window");
+        std::optional<WindowMaxima> maxima;
         const Expr element = pixels_(c, x * sx + taps.x, y * sy + taps.y, i);
         Expr value;
-        if (shape_.kind == Pooling::Max) {
+        if (takes_columns(shape_)) {
+            maxima.emplace("", std::vector<Var>{c, x, y, i}, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0,
+                           [&](const Expr &row) { return pixels_(c, x, y * sy + row, i); });
+            value = maxima->window(c, x, y, i);
+        } else if (shape_.kind == Pooling::Max) {
             window(c, x, y, i) = bf16(-infinity);
-            const Expr largest = strict_float(max(element, window(c, x, y, i)));
-            window(c, x, y, i) = select(strict_float(element != element), element, largest);
+            window(c, x, y, i) = larger(element, window(c, x, y, i));
             value = window(c, x, y, i);
         } else {
             if (weighted()) define_factors(narrow);
@@ -95,8 +107,14 @@ private:
         }
         result_(c, x, y, i) = value;
         schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
-        pixels_.bound_extent(x, window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_)).bound_storage(x, stored_span_);
+        const bool framed = reaches_out(ax) || reaches_out(ay);
+        pixels_.bound_extent(x, framed ? tile_columns_ : window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_)).bound_storage(x, tile_columns_);
         if (filled) pixels_.vectorize(c, lanes);
+        if (framed && round_) pixels_.split(x, x, Var("x_unroll"), static_cast<int>(machine_.pad.count));
+        if (maxima) {
+            maxima->schedule(LoopLevel(result_, Var("cv")), LoopLevel(result_, inner_));
+            return;
+        }
         window.compute_at(result_, inner_).vectorize(c, lanes);
         if (ax.kernel * ay.kernel <= most_unrolled_taps) window.update().unroll(taps.x).unroll(taps.y);
         window.update().vectorize(c, lanes);
@@ -148,7 +166,9 @@ private:
 
     const PoolShape &shape_;
     const Machine &machine_;
-    int tile_x_, tile_y_, vectors_, unroll_, channels_, stored_span_;
+    int tile_x_, tile_y_, vectors_, unroll_, channels_;
+    int tile_columns_;
+    bool round_;   // pixels go round the pads
     Var c{"c"}, x{"x"}, y{"y"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
     Func pixels_{"pixels"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
@@ -166,6 +186,15 @@ bool uniform(const PoolAxis &axis, bool count_include_pad) {
     for (int64_t at = 0; at < axis.results; at++)
         if (counted(axis, at, count_include_pad) != axis.kernel) return false;
     return true;
+}
+int64_t covered_elements(const PoolAxis &axis) {
+    int64_t covered = 0, behind = 0;   // behind the windows before
+    for (int64_t at = 0; at < axis.results; at++) {
+        const int64_t first = std::max(behind, axis.first(at)), end = std::min(axis.end(at), axis.size);
+        covered += std::max<int64_t>(0, end - first);
+        behind = std::max(behind, end);
+    }
+    return covered;
 }
 // Does any window reach beyond the image?
 bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.end(axis.results - 1) > axis.size; }
@@ -230,7 +259,7 @@ PoolAxis adaptive_axis(int64_t size, int64_t results) {
 namespace {
 
 int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &point) {
-    return stored_span(shape.x, machine, point) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
+    return tile_columns(shape, machine, point) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
 }
 
 }  // namespace
@@ -257,7 +286,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
     space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
     space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.",
-                     [=](const Point &point) { return point["unroll"] == 1 || point["unroll"] * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2) <= most_code; });
+                     [=](const Point &point) { return point["unroll"] == 1 || window_operations(shape, point["unroll"]) <= most_code; });
     space.constraint("framed tiles", {"tile_x", "tile_y", "vectors"}, "Tiles that the border of the image surrounds differently have code of their own, and it fits.", [=](const Point &point) {
         const auto parts = [](int64_t results, int64_t tile) { return (results + tile - 1) / tile; };
         const int64_t tiles = parts(shape.x.results, point["tile_x"]) * parts(shape.y.results, point["tile_y"]), blocks = parts(shape.vectors(), point["vectors"]);
@@ -271,10 +300,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
         const bool alike = !filled || (whole && (shape.channels % lanes == 0 || point["vectors"] >= shape.vectors()));
         const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
         const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
-        // From result to result along x, and from row to row.
-        const int64_t row = stored_span(shape.x, machine, point) * point["vectors"];
-        const bool round = !filled && point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0 && (point["tile_y"] == 1 || row % machine.pad.count == 0);
-        std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
+        std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], goes_round(shape, machine, point)},
                                     {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
         if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
         if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});

@@ -60,6 +60,8 @@ bool reaches_out(const PoolAxis &axis);
 // Elements of a window that count, in PyTorch's way, and whether they are as many as the kernel has everywhere.
 int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad);
 bool uniform(const PoolAxis &axis, bool count_include_pad);
+// Elements of the image that are in some window.
+int64_t covered_elements(const PoolAxis &axis);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 

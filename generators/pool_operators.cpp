@@ -46,10 +46,12 @@ protected:
         work.bytes = tensor_bytes();
         work.rows_loaded = std::min(pixels, used);
         work.rows_stored = results();
-        // An element that is in some window is combined with another once at least.
-        const int64_t covered = disjoint && shape_.x.padding == 0 && shape_.y.padding == 0 ? std::max<int64_t>(0, used - results()) : 0;
-        work.lanes.adds = shape_.kind == Pooling::Max ? 2 * covered : covered;
-        work.copies = shape_.kind == Pooling::Max ? 2 * covered : 0;
+        // Of S steps that take two values each, every element that is in some window is taken by one and so is what a step makes, unless it is
+        // a result: 2 S >= elements + S - results.
+        const int64_t planes = shape_.images * shape_.channels, elements = covered_elements(shape_.x) * covered_elements(shape_.y);
+        const int64_t steps = ceil_div(planes * std::max<int64_t>(0, elements - shape_.x.results * shape_.y.results), int64_t{lanes});
+        work.lanes.adds = shape_.kind == Pooling::Max ? 2 * steps : steps;
+        work.copies = shape_.kind == Pooling::Max ? 2 * steps : 0;
         work.lanes.muls = shape_.kind == Pooling::Max ? 0 : results();
         return work;
     }
@@ -73,10 +75,10 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.schemas = std::move(schemas);
     row.help = fmt::format("{} of the elements of each window", kind == Pooling::Max ? "the largest" : "the mean");
     row.card.family = "pooling";
-    row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels; NaN spread to every window that has one"
+    row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels, columns of a window first, which windows beside it share; NaN spread to every window that has one"
                                               : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count";
     row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
-    row.card.bound = "dram, and lanes where windows do not overlap: each element is combined once";
+    row.card.bound = "dram, and lanes: as many steps as there are elements in windows, less the results";
     row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
     row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time, so that an infinity or NaN spreads over 32 elements and zeros lose "
                         "their sign; nhwc, without the array";

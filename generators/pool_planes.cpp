@@ -9,6 +9,7 @@
 #include "generators/pad_room.h"
 #include "generators/pool.h"
 #include "generators/vocabulary.h"
+#include "generators/window_maxima.h"
 #include "isa/vectors.h"
 
 namespace atalla {
@@ -95,6 +96,7 @@ private:
         Func window;
         RDom taps, places;
         int64_t columns;
+        std::optional<WindowMaxima> maxima;
     };
 
     bool weighted() const { return shape_.kind == Pooling::Weighted; }
@@ -138,13 +140,17 @@ private:
     void define_windows(const PoolPhase &px, const PoolPhase &py) {
         const size_t number = windows_.size();
         Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
-                  RDom(0, size(px.count), 0, size(py.count), fmt::format("places{}", number)), px.count};
+                  RDom(0, size(px.count), 0, size(py.count), fmt::format("places{}", number)), px.count, {}};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b;
         const Expr element = framed_(l, x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y, b);
-        if (shape_.kind == Pooling::Max) {
+        if (takes_columns(shape_)) {
+            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start),
+                             [&](const Expr &row) { return framed_(l, x, y * size(py.stride) + size(py.start) + row, b); });
+            window = w.window = w.maxima->window;
+        } else if (shape_.kind == Pooling::Max) {
             window(l, x, y, b) = bf16(-infinity);
-            window(l, x, y, b) = select(strict_float(element != element), element, strict_float(max(element, window(l, x, y, b))));
+            window(l, x, y, b) = larger(element, window(l, x, y, b));
         } else {
             const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;
             window(l, x, y, b) = bf16(-0.0f);
@@ -224,7 +230,12 @@ private:
         const RVar ro("ro"), unrolled(fmt::format("r{}_unroll", number));
         const bool unrolls = unroll_ > 1 && w.columns % unroll_ == 0;
         if (unrolls) update.split(w.places.x, ro, unrolled, unroll_);
-        w.window.compute_at(LoopLevel(results_, unrolls ? unrolled : w.places.x)).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
+        const LoopLevel one_window(results_, unrolls ? unrolled : w.places.x);
+        if (w.maxima) {
+            w.maxima->schedule(LoopLevel(results_, unrolls ? ro : w.places.x), one_window);
+            return;
+        }
+        w.window.compute_at(one_window).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
         w.window.update().reorder(v_.l, w.taps.x, w.taps.y).vectorize(v_.l, lanes);
         if (windows_.size() == 1 && taps_ <= most_unrolled_taps) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
         in_registers({w.window});
@@ -281,10 +292,10 @@ bool planes_fit(const PoolShape &shape, const Machine &machine, int64_t unroll) 
 
 std::vector<int64_t> unrolls_of(const PoolShape &shape) {
     constexpr int64_t most_unrolled = 8, most_code = 160;
-    const int64_t columns = pool_phases(shape.x).front().count, work = shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
+    const int64_t columns = pool_phases(shape.x).front().count;
     std::vector<int64_t> unrolls;
     for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++)
-        if (columns % unroll == 0 && (unroll <= 4 || unroll * work <= most_code)) unrolls.push_back(unroll);
+        if (columns % unroll == 0 && (unroll <= 4 || window_operations(shape, unroll) <= most_code)) unrolls.push_back(unroll);
     return unrolls;
 }
 

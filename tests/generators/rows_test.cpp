@@ -208,6 +208,45 @@ TEST_F(Rows, SpecialValues) {
     EXPECT_EQ(results("avg_pool2d", pairs, {infinity, 1, 2, 4}), (std::vector<double>{infinity, 3}));
 }
 
+// A NaN anywhere reaches the windows that share it, whichever row or column of theirs it is in, and no other.
+TEST_F(Rows, OverlappingWindowsShareNaN) {
+    const WorkloadArguments windows = {{"shape", "1x3x5x1"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}};
+    for (size_t at = 0; at < 15; at++) {
+        std::vector<double> image(15, -infinity);
+        image[at] = std::nan("");
+        const std::vector<double> pooled = results("max_pool2d", windows, image);
+        ASSERT_EQ(pooled.size(), 2u);
+        EXPECT_EQ(std::isnan(pooled[0]), at % 5 <= 2) << at;
+        EXPECT_EQ(std::isnan(pooled[1]), at % 5 >= 2) << at;
+    }
+}
+
+// Elements in windows, less the results, are steps that no program goes without: 3 x 3 windows two apart see 9 x 9 of 10 x 10 elements.
+TEST_F(Rows, StepsOfOverlappingWindows) {
+    const PoolAxis axis = pool_axis("max_pool2d", 10, 3, 2, 0, false);
+    EXPECT_EQ(axis.results, 4);
+    EXPECT_EQ(covered_elements(axis), 9);
+    EXPECT_EQ(covered_elements(pool_axis("max_pool2d", 10, 2, 3, 1, false)), 7) << "0, 2, 3, 5, 6, 8, 9";
+    EXPECT_EQ(covered_elements(adaptive_axis(10, 3)), 10);
+    // Two compares a step on the adder, two copies on the multiplier.
+    const auto workload = find_operator("max_pool2d").workload({{"shape", "1x10x10x3200"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}});
+    const int64_t steps = 100 * (9 * 9 - 4 * 4);
+    EXPECT_GE(workload->bound(machine).cycles, 2 * steps * (machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1));
+}
+
+// Rows that nothing waits for overlap: the draft then puts the lanes' time first, not the latency of a row's sums.
+TEST_F(Rows, DraftOfRowsThatOverlap) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    const auto workload = find_operator("rms_norm").workload({{"shape", "1024x768,768"}});
+    Point point = {{"rows", 64}, {"row_unroll", 1}, {"vector_unroll", 24}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}};
+    const double overlapping = workload->draft(machine, point);
+    point.set("grouped", 1);
+    for (const int64_t unroll : {1, 2, 4}) {
+        point.set("row_unroll", unroll);
+        EXPECT_LT(overlapping, workload->draft(machine, point)) << unroll;
+    }
+}
+
 // Tensors without elements are legal: the results have none either, or are what sums and means of nothing are.
 TEST_F(Rows, WithoutElements) {
     struct Case {

@@ -1,0 +1,51 @@
+#include "generators/window_maxima.h"
+
+#include "generators/vocabulary.h"
+#include "isa/vectors.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+bool takes_columns(const PoolShape &shape) {
+    constexpr int64_t most_columns = 16;
+    return shape.kind == Pooling::Max && shape.y.kernel > 1 && shape.x.kernel <= most_columns && shape.x.stride <= shape.x.kernel && shape.x.kernel * shape.y.kernel <= most_unrolled_taps;
+}
+
+int64_t shared_columns(const PoolAxis &axis, int64_t windows) { return (windows - 1) * axis.stride + axis.kernel; }
+
+int64_t window_operations(const PoolShape &shape, int64_t windows) {
+    if (shape.kind != Pooling::Max) return windows * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
+    if (!takes_columns(shape)) return 4 * windows * shape.x.kernel * shape.y.kernel;
+    return 4 * (shared_columns(shape.x, windows) * (shape.y.kernel - 1) + windows * (shape.x.kernel - 1));
+}
+
+Expr larger(const Expr &element, const Expr &so_far) { return select(strict_float(element != element), element, strict_float(max(element, so_far))); }
+
+WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, const std::function<Expr(Expr)> &element)
+    : window("window" + number), column_("column" + number), lane_(vars[0]) {
+    column_(vars) = element(0);
+    if (rows > 1) {
+        below_ = RDom(1, rows - 1, "below" + number);
+        column_(vars) = larger(element(below_.x), column_(vars));
+    }
+    std::vector<Expr> at(vars.begin(), vars.end());
+    at[1] = vars[1] * stride + start;
+    window(vars) = column_(at);
+    if (columns > 1) {
+        beside_ = RDom(1, columns - 1, "beside" + number);
+        at[1] += beside_.x;
+        window(vars) = larger(column_(at), window(vars));
+    }
+}
+
+void WindowMaxima::schedule(const LoopLevel &windows, const LoopLevel &one_window) {
+    column_.compute_at(windows).vectorize(lane_, lanes).bound_extent(lane_, lanes);
+    window.compute_at(one_window).vectorize(lane_, lanes).bound_extent(lane_, lanes);
+    if (below_.defined()) column_.update().vectorize(lane_, lanes).unroll(below_.x);
+    if (beside_.defined()) window.update().vectorize(lane_, lanes).unroll(beside_.x);
+    in_registers({column_, window});
+}
+
+}  // namespace atalla

@@ -1,0 +1,41 @@
+// The largest elements of windows, taken apart: of each column of a window first, then of its columns, which windows beside it share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+#include "generators/pool.h"
+
+namespace atalla {
+
+// Are windows of this size taken apart? Columns stay in registers.
+bool takes_columns(const PoolShape &shape);
+// Columns that so many neighbouring windows have.
+int64_t shared_columns(const PoolAxis &axis, int64_t windows);
+// Lane operations of so many neighbouring windows, a factor of each element left out.
+int64_t window_operations(const PoolShape &shape, int64_t windows);
+
+class WindowMaxima {
+public:
+    // Over vars (lanes, x, y and what is around). The windows are `stride` columns apart, the first one begins at `start`; element(row)
+    // is that of column x in a row of window y.
+    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, const std::function<Halide::Expr(Halide::Expr)> &element);
+
+    // Columns once for all windows in straight-line code, a window at a time.
+    void schedule(const Halide::LoopLevel &windows, const Halide::LoopLevel &one_window);
+
+    Halide::Func window;
+
+private:
+    Halide::Func column_;
+    Halide::Var lane_;
+    Halide::RDom below_, beside_;
+};
+
+// The larger one; NaN where either is none.
+Halide::Expr larger(const Halide::Expr &element, const Halide::Expr &so_far);
+
+}  // namespace atalla
