@@ -107,10 +107,9 @@ private:
         }
         result_(c, x, y, i) = value;
         schedule_output(filled && (tile_x_ < ax.results || tile_y_ < ay.results || (narrow && vectors_ < shape_.vectors())));
-        const bool framed = reaches_out(ax) || reaches_out(ay);
-        pixels_.bound_extent(x, framed ? tile_columns_ : window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_)).bound_storage(x, tile_columns_);
+        pixels_.bound_extent(x, filled ? tile_columns_ : window_span(ax, tile_x_)).bound_extent(y, window_span(ay, tile_y_)).bound_storage(x, tile_columns_);
         if (filled) pixels_.vectorize(c, lanes);
-        if (framed && round_) pixels_.split(x, x, Var("x_unroll"), static_cast<int>(machine_.pad.count));
+        if (filled && round_) pixels_.split(x, x, Var("x_unroll"), static_cast<int>(machine_.pad.count));
         if (maxima) {
             maxima->schedule(LoopLevel(result_, Var("cv")), LoopLevel(result_, inner_));
             return;
