@@ -82,15 +82,17 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     double visit = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
     visit += plan.sums_in_registers ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
                                     : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
-    double block = k_tiles * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
+    const Code code(plan, point, epilogue);
+    const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+    // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
+    const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
+    double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
     if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long, once a
     // block otherwise.
-    const Code code(plan, point, epilogue);
-    const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
     const double blocks = row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;

@@ -169,6 +169,17 @@ TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
+// With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.
+TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
+    if (!machine.timed() || machine.sa.psum_in) GTEST_SKIP() << "no sums that run later";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "512x512x128"}});
+    const Point turned = Point::parse("b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                      "rows=103,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point in_pads = Point::parse("b_block=1,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=1,m_outer=1,pads_split=0,row_pass=0,row_unroll=32,"
+                                       "rows=512,slots=2,sums_in_registers=0,weight_unroll=32");
+    EXPECT_LT(workload->draft(machine, turned), workload->draft(machine, in_pads));
+}
+
 // B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in each pad.
 TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
     if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
