@@ -1,5 +1,4 @@
 """A headless Chromium driven over its debugging pipe: opens a page, evaluates scripts, sends real mouse and key events."""
-import base64
 import json
 import os
 import shutil
@@ -90,6 +89,15 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
-    def screenshot(self):
-        """The page as PNG bytes."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+    def colors(self, x, y, width, height):
+        """How many colors this part of the page shows: of a screenshot, which the browser itself takes apart."""
+        picture = self.call("Page.captureScreenshot", format="png", clip=dict(x=x, y=y, width=width, height=height, scale=1))["data"]
+        return self.evaluate("""new Promise(done => {
+            const picture = new Image();
+            picture.onload = () => {
+                const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+                canvas.drawImage(picture, 0, 0);
+                done(new Set(new Uint32Array(canvas.getImageData(0, 0, picture.width, picture.height).data.buffer)).size);
+            };
+            picture.src = "data:image/png;base64,%s";
+        })""" % picture)
