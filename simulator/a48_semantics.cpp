@@ -306,7 +306,7 @@ constexpr auto not_equal = [](float a, float b) { return a != b; };
 }  // namespace
 
 void execute(State &s, const Instruction &i, int64_t pc, PacketOutcome &out) {
-    constexpr MachineModel upstream = MachineModel::Functional;
+    constexpr MachineModel model = MachineModel::Functional;
     const std::plus<> plus;
     const std::minus<> minus;
     const std::multiplies<> times;
@@ -314,34 +314,7 @@ void execute(State &s, const Instruction &i, int64_t pc, PacketOutcome &out) {
     const int64_t key = int64_t{a} + i.imm;
     // clang-format off
     switch (i.op) {
-    case Opcode::add_s: return set_rd(s, i, a + b);
-    case Opcode::sub_s: return set_rd(s, i, a - b);
-    case Opcode::mul_s: return set_rd(s, i, a * b);
-    case Opcode::mod_s: return set_rd(s, i, modulo<upstream>(a, b));
-    case Opcode::or_s: return set_rd(s, i, a | b);
-    case Opcode::and_s: return set_rd(s, i, a & b);
-    case Opcode::xor_s: return set_rd(s, i, a ^ b);
-    case Opcode::sll_s: return set_rd(s, i, shift_left(a, b));
-    case Opcode::srl_s: return set_rd(s, i, shift_right(a, b));
-    case Opcode::sra_s: return set_rd(s, i, shift_right_signed(a, b));
-    case Opcode::slt_s: return set_rd(s, i, as_signed(a) < as_signed(b));
-    case Opcode::sltu_s: return set_rd(s, i, a < b);
-
-    case Opcode::addi_s: return set_rd(s, i, a + imm(i));
-    case Opcode::subi_s: return set_rd(s, i, a - imm(i));
-    case Opcode::muli_s: return set_rd(s, i, a * imm(i));
-    case Opcode::divi_s: return set_rd(s, i, divide<upstream>(a, imm(i)));
-    case Opcode::modi_s: return set_rd(s, i, modulo<upstream>(a, imm(i)));
-    case Opcode::ori_s: return set_rd(s, i, a | imm(i));
-    case Opcode::andi_s: return set_rd(s, i, a & imm(i));
-    case Opcode::xori_s: return set_rd(s, i, a ^ imm(i));
-    case Opcode::slli_s: return set_rd(s, i, shift_left(a, imm(i)));
-    case Opcode::srli_s: return set_rd(s, i, shift_right(a, imm(i)));
-    case Opcode::srai_s: return set_rd(s, i, shift_right_signed(a, imm(i)));
-    case Opcode::slti_s: return set_rd(s, i, as_signed(a) < i.imm);
-    case Opcode::sltui_s: return set_rd(s, i, a < imm(i));
-    case Opcode::li_s: return set_rd(s, i, imm(i));
-    case Opcode::lui_s: return set_rd(s, i, imm(i) << 7);
+    ATALLA_INTEGER_CASES
 
     case Opcode::add_bf: return scalar_bf(s, i, plus, "add.bf");
     case Opcode::sub_bf: return scalar_bf(s, i, minus, "sub.bf");

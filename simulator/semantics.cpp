@@ -40,35 +40,8 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     const uint32_t a = s.x[i.a], b = s.x[i.b];
     // clang-format off
     switch (i.op) {
-    case Opcode::add_s: return set_rd(s, i, a + b);
-    case Opcode::sub_s: return set_rd(s, i, a - b);
-    case Opcode::mul_s: return set_rd(s, i, a * b);
+    ATALLA_INTEGER_CASES
     case Opcode::div_s: return set_rd(s, i, divide<model>(a, b));
-    case Opcode::mod_s: return set_rd(s, i, modulo<model>(a, b));
-    case Opcode::or_s: return set_rd(s, i, a | b);
-    case Opcode::and_s: return set_rd(s, i, a & b);
-    case Opcode::xor_s: return set_rd(s, i, a ^ b);
-    case Opcode::sll_s: return set_rd(s, i, shift_left(a, b));
-    case Opcode::srl_s: return set_rd(s, i, shift_right(a, b));
-    case Opcode::sra_s: return set_rd(s, i, shift_right_signed(a, b));
-    case Opcode::slt_s: return set_rd(s, i, as_signed(a) < as_signed(b));
-    case Opcode::sltu_s: return set_rd(s, i, a < b);
-
-    case Opcode::addi_s: return set_rd(s, i, a + imm(i));
-    case Opcode::subi_s: return set_rd(s, i, a - imm(i));
-    case Opcode::muli_s: return set_rd(s, i, a * imm(i));
-    case Opcode::divi_s: return set_rd(s, i, divide<model>(a, imm(i)));
-    case Opcode::modi_s: return set_rd(s, i, modulo<model>(a, imm(i)));
-    case Opcode::ori_s: return set_rd(s, i, a | imm(i));
-    case Opcode::andi_s: return set_rd(s, i, a & imm(i));
-    case Opcode::xori_s: return set_rd(s, i, a ^ imm(i));
-    case Opcode::slli_s: return set_rd(s, i, shift_left(a, imm(i)));
-    case Opcode::srli_s: return set_rd(s, i, shift_right(a, imm(i)));
-    case Opcode::srai_s: return set_rd(s, i, shift_right_signed(a, imm(i)));
-    case Opcode::slti_s: return set_rd(s, i, as_signed(a) < i.imm);
-    case Opcode::sltui_s: return set_rd(s, i, a < imm(i));
-    case Opcode::li_s: return set_rd(s, i, imm(i));
-    case Opcode::lui_s: return set_rd(s, i, imm(i) << 7);
 
     case Opcode::bfts_s: return bfts_s<model>(s, i);
     case Opcode::add_bf: return add_bf<model>(s, i);
