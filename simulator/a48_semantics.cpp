@@ -9,6 +9,7 @@
 
 #include "simulator/lanes.h"
 #include "simulator/semantics_scalar.h"
+#include "simulator/semantics_vector.h"
 
 namespace atalla::a48 {
 
@@ -19,7 +20,11 @@ using I = Instruction;
 using semantics::as_signed;
 using semantics::bf_operand;  // every float operand: low-half bf16 up to 0xFFFF, else a float32 pattern
 using semantics::divide;
+using semantics::equal;
+using semantics::greater_than;
+using semantics::less_than;
 using semantics::modulo;
+using semantics::not_equal;
 using semantics::shift_left;
 using semantics::shift_right;
 using semantics::shift_right_signed;
@@ -122,8 +127,8 @@ void unary(S &s, const I &i, Function function) {
     set_lanes(s, i, results);
 }
 float exponential(float value) {
-    // Upstream's exponential differs from the rounded exact one for this input (quirk 10).
-    return float_bits(value) == 0x40DB0000 ? bits_float(0x446A0000) : atalla_exp(value);
+    using namespace semantics;
+    return float_bits(value) == expi_quirk_input ? bits_float(expi_quirk_result) : atalla_exp(value);
 }
 float clamped_root(float value) { return value < 0 ? 0.0f : atalla_sqrt(value); }
 
@@ -297,11 +302,6 @@ void scpad_st(S &s, const I &i) {
         s.words.write(key, quiet_bits(float_bits(cell)) >> 16);
     });
 }
-
-constexpr auto greater_than = [](float a, float b) { return a > b; };
-constexpr auto less_than = [](float a, float b) { return a < b; };
-constexpr auto equal = [](float a, float b) { return a == b; };
-constexpr auto not_equal = [](float a, float b) { return a != b; };
 
 }  // namespace
 

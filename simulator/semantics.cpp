@@ -23,11 +23,6 @@ namespace {
 
 using namespace semantics;
 
-constexpr auto greater_than = [](float a, float b) { return a > b; };
-constexpr auto less_than = [](float a, float b) { return a < b; };
-constexpr auto equal = [](float a, float b) { return a == b; };
-constexpr auto not_equal = [](float a, float b) { return a != b; };
-
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_opcode(Opcode op) {
     refuse("50", fmt::format("opcode 0x{:02X} cannot be executed", static_cast<unsigned>(op)));
 }

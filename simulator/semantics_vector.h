@@ -81,6 +81,11 @@ void expi_vi(S &s, const I &i) {
     set_lanes(s, i, results);
 }
 
+inline constexpr auto greater_than = [](float a, float b) { return a > b; };
+inline constexpr auto less_than = [](float a, float b) { return a < b; };
+inline constexpr auto equal = [](float a, float b) { return a == b; };
+inline constexpr auto not_equal = [](float a, float b) { return a != b; };
+
 // Compares take lanes as they are, without rounding. In lanes that the mask switches off, hardware keeps the old bit of
 // md; upstream puts the old bits there in reverse order (quirk 5).
 template <MachineModel model, class Compare>
