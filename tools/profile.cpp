@@ -123,6 +123,8 @@ void profile(const Options &options, const atalla::WorkloadOptions &what, bool o
     if (watched && !subject.machine.timed())
         throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace: use a hardware machine", subject.machine.name));
     const atalla::Profile profile = analyzed(options, subject);
+    if (const int64_t from = window_of(options.window).from, cycles = static_cast<int64_t>(profile.counters.cycles); from > 0 && from >= cycles)
+        throw Error(fmt::format("--window begins at cycle {}, but the run ends after {} cycles", from, cycles));
     if (!options.trace.empty()) write_trace(options, subject);
     if (!options.page.empty()) write_page(options, subject, profile);
     if (!options.retire_log.empty()) write_retire_log(options, subject);

@@ -34,12 +34,15 @@ struct Options {
 class Question {
 public:
     Question(const Options &options, const atalla::WorkloadOptions &what, bool op_given, const atalla::Machine &base) : options_(options) {
-        if (options.program.empty() != op_given) throw Error(op_given ? "give a program file or an operator, not both" : "nothing to run: give a program file, or an operator with --op");
-        if (!op_given) {
-            if (options.retune) throw Error("--retune needs an operator: a program file has no schedule");
+        if (!options.program.empty()) {
+            if (op_given || !what.arguments().empty()) throw Error("give a program file or an operator, not both");
+            for (const auto &[given, name] : {std::pair(options.retune, "--retune"), std::pair(!options.point.empty(), "--point")})
+                if (given) throw Error(fmt::format("{} needs an operator: a program file has no schedule", name));
             atalla::read_program(options.program);   // what is wrong with it is no machine's problem
             return;
         }
+        if (!op_given) throw Error("nothing to run: give a program file, or an operator with --op");
+        if (options.retune && !options.point.empty()) throw Error("--retune looks for a schedule of each machine, and --point gives one: leave one of them out");
         op_ = &what.op();
         workload_ = op_->workload(what.arguments());
         if (!options.point.empty()) point_ = atalla::Point::parse(options.point);

@@ -74,6 +74,7 @@ TEST_F(ProfileTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of(""), HasSubstr("nothing to profile: give a program file, or an operator with --op"));
     EXPECT_THAT(error_of(program_ + " --op gemm"), HasSubstr("give a program file or an operator, not both"));
     EXPECT_THAT(error_of(program_ + " --window 20..10"), HasSubstr("--window must be two cycles, the smaller one first, such as 1000..2000, not '20..10'"));
+    EXPECT_THAT(error_of(program_ + " --trace t.pftrace --window 900000..900001"), HasSubstr("--window begins at cycle 900000, but the run ends after "));
     EXPECT_THAT(error_of("missing.in"), HasSubstr("missing.in"));
     for (const std::string option : {"--trace", "--html", "--retire-log"})
         EXPECT_THAT(error_of(program_ + " " + option + " no/such/folder"), HasSubstr("cannot write 'no/such/folder': check that its folder exists"));

@@ -100,7 +100,10 @@ TEST_F(WhatIfTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of(program_ + " --set vec.ii=0"), HasSubstr("vec.ii cannot be '0': it must be 1..4096 cycles"));
     EXPECT_THAT(error_of(""), HasSubstr("nothing to run: give a program file, or an operator with --op"));
     EXPECT_THAT(error_of(program_ + " --op gemm"), HasSubstr("give a program file or an operator, not both"));
-    EXPECT_THAT(error_of(program_ + " --retune"), HasSubstr("--retune needs an operator"));
+    EXPECT_THAT(error_of(program_ + " --shape 32x32x32"), HasSubstr("give a program file or an operator, not both"));
+    EXPECT_THAT(error_of(program_ + " --retune"), HasSubstr("--retune needs an operator: a program file has no schedule"));
+    EXPECT_THAT(error_of(program_ + " --point rows=1"), HasSubstr("--point needs an operator: a program file has no schedule"));
+    EXPECT_THAT(error_of("--op gemm --retune --point rows=1"), HasSubstr("--retune looks for a schedule of each machine, and --point gives one"));
     EXPECT_THAT(error_of(program_ + " --sensitivity --sweep vec.ii=1"), HasSubstr("--sensitivity changes one parameter after the other"));
     EXPECT_THAT(error_of(program_ + " --plot no/such/folder.svg"), HasSubstr("cannot write 'no/such/folder.svg'"));
     EXPECT_THAT(error_of("missing.in"), HasSubstr("missing.in"));
