@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/batch_vars.h"
+#include "generators/gemm_prologue.h"
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -34,6 +35,7 @@ int64_t GemmShape::b_matrices() const {
         if (dim.b) n *= dim.extent;
     return n;
 }
+size_t GemmShape::a_tensors() const { return prologue ? prologue->inputs().size() : 1; }
 int64_t GemmShape::sum_group() const {
     const int64_t tiles = tiles_of(k);
     if (!blocked_sums) return tiles;
@@ -69,6 +71,10 @@ public:
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
           pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
+        if (shape.prologue) {
+            if (!shape.batch.empty() || !m_outer_ || in_passes()) throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of rows");
+            prologue_.emplace(shape.prologue->row_shape(), machine, prologue_point(point), "A", "a_");
+        }
         stored_rows_ = round_up(pass_, quantum);
         if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0))) throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
@@ -108,7 +114,11 @@ private:
     void define_operands() {
         const bool k_tail = k_tiles_ * lanes > k_size_, n_tail = n_size_ < lanes;
         const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
-        if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
+        if (prologue_) {
+            // They are zeros where a row ends, whatever the tensors that make them have there.
+            const Expr made = Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
+            define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
+        } else if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
         else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
 
         const std::vector<Expr> place = ordered(k, n, kt, row_major_);
@@ -239,16 +249,18 @@ private:
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
     void schedule_operands() {
-        As.vectorize(k, lanes).bound_storage(m, stored_rows_);
+        As.bound_storage(m, stored_rows_);
+        if (!prologue_) As.vectorize(k, lanes);
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
-        if (in_passes()) As.compute_at(C, mp);
+        if (prologue_) prologue_->make_rows(As, k, kt, out, mo);
+        else if (in_passes()) As.compute_at(C, mp);
         else if (whole_) As.compute_at(out, mo);
         else As.compute_at(sums(), ro);
         if (whole_ && (shape_.b_transposed || !b_resident_)) Bs.compute_at(out, no);
         else if (!whole_) Bs.compute_at(sums(), ro);
-        if (whole_ && !in_passes()) two_slots(As, row_blocks_);
+        if (whole_ && !in_passes() && !prologue_) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
             else if (b_resident_) Bs.store_root();
@@ -398,8 +410,15 @@ private:
     KernelDefinition kernel() const {
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out);
-        kernel.arguments = {a, b};
-        kernel.inputs = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
+        if (prologue_) {
+            kernel.arguments = prologue_->arguments();
+            kernel.inputs = shape_.prologue->inputs();
+        } else {
+            kernel.arguments = {a};
+            kernel.inputs = {{"A", shape_.a_extents()}};
+        }
+        kernel.arguments.push_back(b);
+        kernel.inputs.push_back({"B", shape_.b_extents()});
         if (shape_.bias) {
             kernel.arguments.push_back(bias);
             kernel.inputs.push_back({"bias", {shape_.n}});
@@ -438,6 +457,7 @@ private:
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, G{"G"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
+    std::optional<RowKernel> prologue_;   // makes As
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
     RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, "r"}, rg{0, k_tiles_ / group_, "rg"};

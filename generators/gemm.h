@@ -1,6 +1,7 @@
 // Matrix products C = epilogue(A * B): one algorithm, scheduled by a point of the GEMM space.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "schedules/point.h"
 
 namespace atalla {
+
+class RowWorkload;
 
 // A dimension of independent products; a tensor that lacks it serves all of them.
 struct BatchDim {
@@ -39,6 +42,7 @@ struct GemmShape {
     std::optional<ExpressionNode> epilogue = {};   // pointwise, of `product_name` and the operands
     std::vector<GemmOperand> operands = {};
     bool staged = false;   // the epilogue's rows are a loop behind those of the product: stages_epilogue()
+    std::shared_ptr<const RowWorkload> prologue = {};   // makes the rows of A of its own inputs, of one product
     bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
     // Tiles of 32 elements of k that the sums run over: whole groups of them. All are one group where sums are not blocked.
@@ -47,13 +51,14 @@ struct GemmShape {
     int64_t sum_groups() const;
     int64_t products() const;
     int64_t b_matrices() const;   // that the products use
+    size_t a_tensors() const;     // inputs that are A, or that it is made of
     // Extents, innermost first.
     std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
     std::vector<int64_t> operand_extents(const GemmOperand &operand) const;
 };
 
 // Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending; blocked, over those of a group and then
-// over the groups. Inputs: A, B, then bias
+// over the groups. Inputs: A, or what it is made of, B, then bias
 // and addend where the shape has them, and the operands; output C.
 //
 // The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generators/gemm_epilogue.h"
+#include "generators/gemm_prologue.h"
 #include "generators/reference_peaks.h"
 #include "isa/vectors.h"
 #include "simulator/numerics.h"
@@ -173,16 +174,25 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
     return result;
 }
 
-}  // namespace
-
-Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
+Reference products_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
     Reference all;
     for (int64_t product = 0; product < shape.products(); product++) {
         const Reference one = single_reference(single(shape), operands_of(shape, inputs, product));
         all.values.insert(all.values.end(), one.values.begin(), one.values.end());
         all.peaks.insert(all.peaks.end(), one.peaks.begin(), one.peaks.end());
     }
-    return epilogue_reference(shape, all, gemm_tolerance_ulps(shape) - epilogue_tolerance_ulps(shape), inputs);
+    return all;
+}
+
+}  // namespace
+
+Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
+    const double ulps = gemm_tolerance_ulps(shape) - epilogue_tolerance_ulps(shape);
+    if (!shape.prologue) return epilogue_reference(shape, products_reference(shape, inputs), ulps, inputs);
+    const ExactRows rows = exact_rows(shape, inputs);
+    Reference product = products_reference(shape, rows.inputs);
+    add_row_errors(product, shape, rows, ulps);
+    return epilogue_reference(shape, product, ulps, rows.inputs);
 }
 
 double gemm_tolerance_ulps(const GemmShape &shape) {
@@ -192,8 +202,9 @@ double gemm_tolerance_ulps(const GemmShape &shape) {
 
 TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
     TensorData all;
+    const std::vector<TensorData> &operands = shape.prologue ? with_rows_made(shape, machine, inputs) : inputs;
     for (int64_t product = 0; product < shape.products(); product++) {
-        const TensorData one = single_host(single(shape), machine, operands_of(shape, inputs, product));
+        const TensorData one = single_host(single(shape), machine, operands_of(shape, operands, product));
         all.insert(all.end(), one.begin(), one.end());
     }
     return epilogue_on_host(shape, std::move(all), inputs);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/gemm_plan.h"
+#include "generators/gemm_prologue.h"
 #include "isa/vectors.h"
 
 namespace atalla {
@@ -41,7 +42,8 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block) + b_slots * lanes * plan.k_block;
+    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) + plan.stored_rows * plan.k_tiles : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
+    rows += b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
     if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
@@ -69,13 +71,14 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         if ((part == k_tiles || shape.sum_group() % part == 0) && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
-    std::vector<int64_t> slots = {2}, splits = {0};
+    std::vector<int64_t> slots = {2}, splits = {0}, orders = {0, 1};
+    if (shape.prologue) orders = {1};   // once each row
     constexpr int64_t few_elements = 3 * 160 * 160;
-    if (machine.timed() && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
+    if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
         splits = {0, 1};
     }
-    if (!machine.timed()) {
+    if (!machine.timed() && !shape.prologue) {
         if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
             for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
         unrolled.push_back(1);
@@ -88,7 +91,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("k_ends_apart", "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all the same", {0, 1})
         .choice("slots", "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to transfer", slots)
         .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
-        .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
+        .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", orders)
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
         .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
@@ -116,7 +119,13 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
                          return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
                      });
-    space.constraint("pads", {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"}, "The buffers of a block fit the pads together.",
+    std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
+    if (shape.prologue) {
+        add_prologue(space, shape, machine);
+        for (const Parameter &parameter : space.parameters)
+            if (parameter.name.starts_with("prologue_")) sized.push_back(parameter.name);
+    }
+    space.constraint("pads", sized, "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
                      "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
@@ -150,6 +159,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
                    {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
+    if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);
@@ -170,6 +180,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
+    if (shape.prologue) text += "; rows made first: " + shape.prologue->words(machine, prologue_point(point));
     return text;
 }
 

@@ -9,6 +9,7 @@
 #include "generators/gemm_epilogue.h"
 #include "generators/gemm_host.h"
 #include "generators/gemm_least_cycles.h"
+#include "generators/gemm_prologue.h"
 #include "generators/gemm_space.h"
 #include "generators/lowered_cache.h"
 #include "isa/error.h"
@@ -30,7 +31,7 @@ public:
         // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there instead,
         // and B is the single row of the transposed product, which has the same bytes.
         const bool matrices = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.kind == GemmOperand::Matrix; });
-        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices;
+        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices && !shape.prologue;
         computed_ = shape;
         if (exchanged_) {
             std::swap(computed_.m, computed_.n);
@@ -62,7 +63,8 @@ public:
     std::string shape() const override { return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
 
     std::vector<TensorSpec> inputs() const override {
-        std::vector<TensorSpec> tensors = {{"A", shape_.a_extents()}, {"B", shape_.b_extents()}};
+        std::vector<TensorSpec> tensors = shape_.prologue ? shape_.prologue->inputs() : std::vector<TensorSpec>{{"A", shape_.a_extents()}};
+        tensors.push_back({"B", shape_.b_extents()});
         if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
         if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
         for (const GemmOperand &operand : shape_.operands) tensors.push_back({operand.name, shape_.operand_extents(operand)});
@@ -74,7 +76,7 @@ public:
     }
     double flops() const override {
         const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.products());
-        return elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
+        return (shape_.prologue ? shape_.prologue->flops() : 0) + elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
     }
 
     Space space(const Machine &machine) const override { return gemm_space(computed_, machine); }
@@ -106,14 +108,22 @@ public:
             options.addend += elements;
         }
         const Bound bound = gemm_bound(machine, m, n, shape_.k, options);
-        if (!shape_.epilogue) return bound;
-        KernelWork work;
-        const int64_t vectors = (shape_.m * shape_.n * shape_.products() + vector_elements - 1) / vector_elements;
-        work.lanes = epilogue_work(shape_).work;
-        work.lanes = {work.lanes.adds * vectors, work.lanes.muls * vectors, work.lanes.exps * vectors, 0};
-        return with_term(bound, "epilogue", lane_cycles(machine, work.lanes));
+        const int64_t vectors = ceil_div(shape_.m * shape_.n * shape_.products(), vector_elements);
+        LaneWork lanes = epilogue_work(shape_).work;
+        lanes = {lanes.adds * vectors, lanes.muls * vectors, lanes.exps * vectors, 0};
+        if (shape_.prologue) {
+            // These lane operations and the sums over the k tiles are on the same units.
+            const LaneWork rows = shape_.prologue->work(machine).lanes;
+            lanes = {lanes.adds + rows.adds, lanes.muls + rows.muls, lanes.exps + rows.exps, 0};
+            if (!machine.sa.psum_in) lanes.adds += vectors * (tiles_of(shape_.k) - 1);
+            return with_term(bound, "lanes", lane_cycles(machine, lanes));
+        }
+        return shape_.epilogue ? with_term(bound, "epilogue", lane_cycles(machine, lanes)) : bound;
     }
-    double draft(const Machine &machine, const Point &point) const override { return gemm_draft(computed_, machine, point); }
+    double draft(const Machine &machine, const Point &point) const override {
+        const double rows = shape_.prologue ? shape_.prologue->draft(machine, prologue_point(point)) : 0;
+        return rows + gemm_draft(computed_, machine, point);
+    }
     int64_t least_cycles(const Machine &machine, const Point &point) const override { return gemm_least_cycles(computed_, machine, point); }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, in_product_order(inputs))}; }
@@ -126,11 +136,12 @@ private:
     // A, B, bias or addend, operands; or, as the operator has them, bias or addend, A, B, operands.
     template <class T>
     std::vector<T> in_operator_order(std::vector<T> list) const {
-        if (names_.added_first) std::rotate(list.begin(), list.begin() + 2, list.begin() + 3);
+        const auto added = list.begin() + static_cast<ptrdiff_t>(shape_.a_tensors()) + 1;
+        if (names_.added_first) std::rotate(list.begin(), added, added + 1);
         return list;
     }
     std::vector<TensorData> in_product_order(std::vector<TensorData> list) const {
-        if (names_.added_first) std::rotate(list.begin(), list.begin() + 1, list.begin() + 3);
+        if (names_.added_first) std::rotate(list.begin(), list.begin() + 1, list.begin() + static_cast<ptrdiff_t>(shape_.a_tensors()) + 2);
         return list;
     }
 

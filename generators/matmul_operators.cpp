@@ -169,6 +169,8 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
 
 bool adds_first(const WorkloadRequest &request) { return request.attributes.contains("alpha"); }
 
+bool streams(const ExpressionNode &call, const DeclaredTensor &tensor) { return call.name == "linear" ? tensor.name == "input" : call.name != "conv1x1" && tensor.name == "a"; }
+
 GemmShape matmul_shape(const WorkloadRequest &request) {
     if (request.op == "linear") return linear(request);
     if (request.op == "matmul") return matmul(request);
@@ -200,6 +202,7 @@ std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmSh
         demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
     simplify(shape);
+    demand(!shape.prologue || shape.batch.empty(), fmt::format("{}: what is in front of a product makes the rows of one, not of a batch; it is a kernel of its own", request.op));
     std::string sizes;
     for (const WorkloadRequest::Tensor &tensor : request.tensors) {
         if (!sizes.empty()) sizes += ',';

@@ -16,6 +16,8 @@ GemmShape matmul_shape(const WorkloadRequest &request);
 Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape);
 // Is what is added to the product the first tensor of the request, as in addmm(input, mat1, mat2)?
 bool adds_first(const WorkloadRequest &request);
+// Whether a tensor of a call of one of them streams through the array, row by row.
+bool streams(const ExpressionNode &call, const DeclaredTensor &tensor);
 // The workload of such a product under the request's names, with a result of that shape. Error if a tensor is empty.
 std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result, bool added_first);
 

@@ -8,6 +8,8 @@
 #include "generators/gemm_epilogue.h"
 #include "generators/matmul_operators.h"
 #include "generators/pointwise_functions.h"
+#include "generators/row_operators.h"
+#include "generators/row_workload.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -18,10 +20,14 @@ const std::vector<OperatorDeclaration> &products() {
     static const std::vector<OperatorDeclaration> all = matmul_operators();
     return all;
 }
-const OperatorDeclaration *find_product(std::string_view name) {
-    for (const OperatorDeclaration &one : products())
-        if (one.name == name) return &one;
-    return nullptr;
+const OperatorDeclaration *find_in(const std::vector<OperatorDeclaration> &all, std::string_view name) {
+    const auto found = std::ranges::find(all, name, &OperatorDeclaration::name);
+    return found == all.end() ? nullptr : &*found;
+}
+const OperatorDeclaration *find_product(std::string_view name) { return find_in(products(), name); }
+const OperatorDeclaration *find_rows(std::string_view name) {
+    static const std::vector<OperatorDeclaration> all = row_operators();
+    return find_in(all, name);
 }
 
 // Calls `visit` with every product in the expression.
@@ -32,18 +38,24 @@ void for_each_product(ExpressionNode &node, const Visit &visit) {
         for (ExpressionNode &argument : node.arguments) for_each_product(argument, visit);
 }
 
-// An expression taken apart: the product, and what is computed of it.
+// What a call of a declared operator is given for each of its tensors, in the declared order.
+using Given = std::vector<std::pair<const DeclaredTensor *, const ExpressionNode *>>;
+Given given(const OperatorDeclaration &op, const ExpressionNode &call) {
+    const auto most = static_cast<size_t>(std::ranges::count(op.tensors, false, &DeclaredTensor::several)), least = static_cast<size_t>(std::ranges::count_if(op.tensors, &DeclaredTensor::required));
+    if (call.arguments.size() < least || call.arguments.size() > most)
+        throw Error(fmt::format("{} takes {} tensors, not {}", call.name, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), call.arguments.size()));
+    Given list;
+    for (size_t i = 0; i < call.arguments.size(); i++) list.emplace_back(&op.tensors[i], &call.arguments[i]);
+    return list;
+}
+
+// An expression taken apart: the product, what is computed of it, and what makes the rows of its first operand, if they are no input.
 struct Parts {
-    const OperatorDeclaration *product = nullptr;
+    const OperatorDeclaration *product = nullptr, *rows = nullptr;
     ExpressionNode call, epilogue;
     std::vector<std::string> operands;   // of the epilogue, without the product
 
-    // What the expression calls the product's tensors, in the declared order.
-    std::vector<std::pair<const DeclaredTensor *, std::string>> tensors() const {
-        std::vector<std::pair<const DeclaredTensor *, std::string>> list;
-        for (size_t i = 0; i < call.arguments.size(); i++) list.emplace_back(&product->tensors[i], call.arguments[i].name);
-        return list;
-    }
+    const ExpressionNode &rows_call() const { return *std::ranges::find(call.arguments, ExpressionNode::Call, &ExpressionNode::kind); }
 };
 
 Parts take_apart(ExpressionNode expression) {
@@ -55,18 +67,26 @@ Parts take_apart(ExpressionNode expression) {
         parts.call = node;
         node = ExpressionNode::input(product_name);
     });
-    const size_t most = parts.product->tensors.size(), least = static_cast<size_t>(std::ranges::count_if(parts.product->tensors, &DeclaredTensor::required));
-    if (parts.call.arguments.size() < least || parts.call.arguments.size() > most)
-        throw Error(fmt::format("{} takes {} tensors, not {}", parts.call.name, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), parts.call.arguments.size()));
-    for (const ExpressionNode &argument : parts.call.arguments)
-        if (argument.kind != ExpressionNode::Input)
-            throw Error(fmt::format("{}: the product's tensors must be inputs: what is before a product is a kernel of its own", parts.call.text()));
+    const auto demand_inputs = [](const ExpressionNode &call, const std::string &rule) {
+        for (const ExpressionNode &argument : call.arguments)
+            if (argument.kind != ExpressionNode::Input) throw Error(fmt::format("{}: {}", call.text(), rule));
+    };
+    ExpressionNode read = parts.call;   // of the product's tensors, those that are read
+    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) {
+        if (argument->kind != ExpressionNode::Call || !streams(parts.call, *tensor)) continue;
+        parts.rows = find_rows(argument->name);
+        if (parts.rows == nullptr) break;
+        given(*parts.rows, *argument);
+        demand_inputs(*argument, "tensors of an operator in front of a product must be inputs");
+        read.arguments.erase(read.arguments.begin() + (argument - parts.call.arguments.data()));
+    }
+    demand_inputs(read, "the product's tensors must be inputs, but the first operand may be a norm or a softmax: what else is before a product is a kernel of its own");
     check_pointwise(expression);
     parts.epilogue = std::move(expression);
     for (const std::string &name : parts.epilogue.inputs())
         if (name != product_name) parts.operands.push_back(name);
     const std::vector<std::string> used = parts.call.inputs();
-    if (used.size() < parts.call.arguments.size()) throw Error(fmt::format("{}: an input is given twice", parts.call.text()));
+    if (used.size() < read.arguments.size() + (parts.rows != nullptr ? parts.rows_call().arguments.size() : 0)) throw Error(fmt::format("{}: an input is given twice", parts.call.text()));
     for (const std::string &name : parts.operands)
         if (std::ranges::find(used, name) != used.end()) throw Error(fmt::format("{} is an operand of the product and of what follows it; give it a second name", name));
     return parts;
@@ -79,16 +99,16 @@ nlohmann::json attribute_value(const Attribute &attribute, const std::string &te
     return attribute.fallback.is_number_float() && value.is_number() ? nlohmann::json(value.get<double>()) : value;
 }
 
-// The request that the product alone would be.
-WorkloadRequest product_request(const WorkloadRequest &request, const Parts &parts) {
+// The request that a call alone would be. Rows that are made have the shape of what they are made of.
+WorkloadRequest call_request(const WorkloadRequest &request, const OperatorDeclaration &op, const ExpressionNode &call) {
     WorkloadRequest made;
-    made.op = parts.product->name;
-    for (const auto &[tensor, name] : parts.tensors()) made.tensors.push_back({tensor->name, request.shape(name)});
+    made.op = op.name;
+    for (const auto &[tensor, argument] : given(op, call)) made.tensors.push_back({tensor->name, request.shape(argument->inputs().front())});
     made.attributes = nlohmann::json::object();
-    for (const Attribute &attribute : parts.product->attributes) made.attributes[attribute.name] = attribute.fallback;
-    for (const auto &[name, text] : parts.call.keywords) {
-        const auto found = std::ranges::find(parts.product->attributes, name, &Attribute::name);
-        if (found == parts.product->attributes.end()) throw Error(fmt::format("{} has no argument '{}'", made.op, name));
+    for (const Attribute &attribute : op.attributes) made.attributes[attribute.name] = attribute.fallback;
+    for (const auto &[name, text] : call.keywords) {
+        const auto found = std::ranges::find(op.attributes, name, &Attribute::name);
+        if (found == op.attributes.end()) throw Error(fmt::format("{} has no argument '{}'", made.op, name));
         made.attributes[name] = attribute_value(*found, text);
     }
     return made;
@@ -116,13 +136,23 @@ GemmOperand::Kind kind_of(const WorkloadRequest &request, const std::string &nam
     throw Error(fmt::format("{}: {} of {} is neither of the product's shape nor one row or column of it; expand it first", request.op, name, shape_text(operand)));
 }
 
+// What makes the rows of the first operand.
+std::shared_ptr<const RowWorkload> prologue_of(const WorkloadRequest &request, const Parts &parts) {
+    const ExpressionNode &call = parts.rows_call();
+    auto rows = std::dynamic_pointer_cast<const RowWorkload>(std::shared_ptr<const Workload>(parts.rows->make(call_request(request, *parts.rows, call))));
+    if (!rows || rows->row_shape().length != request.shape(call.inputs().front()).back())
+        throw Error(fmt::format("{}: {} in front of a product is along the last axis, of at least one element", request.op, call.name));
+    return rows;
+}
+
 std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Parts &parts) {
-    const WorkloadRequest product = product_request(request, parts);
+    const WorkloadRequest product = call_request(request, *parts.product, parts.call);
     GemmShape shape = matmul_shape(product);
     Shape result = matmul_result(product, shape);
+    if (parts.rows != nullptr) shape.prologue = prologue_of(request, parts);
     // What the product has behind it itself goes first.
     std::map<std::string, ExpressionNode> names;
-    for (const auto &[tensor, name] : parts.tensors()) names[tensor->name] = ExpressionNode::input(name);
+    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) names[tensor->name] = *argument;
     for (GemmOperand &operand : shape.operands) operand.name = names.at(operand.name).name;
     shape.epilogue = shape.epilogue ? parts.epilogue.with({{product_name, shape.epilogue->with(names)}}) : parts.epilogue;
     for (const std::string &name : parts.operands) shape.operands.push_back({name, kind_of(request, name, result, shape)});
@@ -150,22 +180,30 @@ OperatorDeclaration product_expression(ExpressionNode expression) {
     OperatorDeclaration row;
     const std::string text = expression.text();
     const Parts parts = take_apart(std::move(expression));
-    row.help = "a matrix product with what follows it in one kernel";
+    row.help = "a matrix product with what is in front of it and behind it in one kernel";
     row.card = parts.product->card;
     row.card.algorithm += "; behind it the operators of the expression, each rounded to bf16";
     row.card.space += "; long expressions are a loop of their own over the rows of a block";
-    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example.at("shape"));
+    if (parts.rows != nullptr) {
+        row.card.algorithm += fmt::format("; the rows of the first operand are made in the pads: {}", parts.rows->card.algorithm);
+        row.card.space += "; rows and vectors in straight-line code of those that are made";
+        row.card.bound += "; the lane operations of all parts together";
+    }
     std::string &shapes = row.example["shape"];
+    const auto add = [&](const std::string &name, const std::string &help, const std::string &shape) {
+        row.tensors.push_back({name, {name}, help, true, false});
+        shapes += (shapes.empty() ? "" : ",") + shape;
+    };
+    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example.at("shape"));
     size_t at = 0;
-    for (const auto &[tensor, name] : parts.tensors()) {
-        row.tensors.push_back({name, {name}, tensor->help, true, false});
-        shapes += fmt::format("{}{}", at == 0 ? "" : ",", at < usual.size() ? shape_text(*usual[at]) : "512");
+    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) {
+        const std::string shape = at < usual.size() ? shape_text(*usual[at]) : "512";
         at++;
+        if (argument->kind == ExpressionNode::Input) add(argument->name, tensor->help, shape);
+        else
+            for (const auto &[own, input] : given(*parts.rows, *argument)) add(input->name, own->help, own == &parts.rows->tensors[0] ? shape : "512");
     }
-    for (const std::string &name : parts.operands) {
-        row.tensors.push_back({name, {name}, "of the product's shape, or one row or column of it", true, false});
-        shapes += ",512";
-    }
+    for (const std::string &name : parts.operands) add(name, "of the product's shape, or one row or column of it", "512");
     row.name = text;
     row.make = [parts](const WorkloadRequest &request) { return workload_of(request, parts); };
     return row;

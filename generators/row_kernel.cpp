@@ -92,15 +92,15 @@ std::string row_words(const RowShape &shape, const Point &point) {
     return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
 }
 
-RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name)
+RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), prefix_(std::move(prefix)), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
 Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
-    Input input{tensor(name, {length_, rows_}), Func(name + "_rows")};
+    Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows")};
     if (length_ % lanes == 0) {
         input.rows(n, m) = input.param(n, m);
     } else {
@@ -112,7 +112,7 @@ Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
 }
 
 Func RowKernel::row_of(const std::string &name) {
-    Input input{tensor(name, {length_}), Func(name + "_row"), true};
+    Input input{tensor(prefix_ + name, {length_}), Func(prefix_ + name + "_row"), true};
     input.rows(n) = length_ % lanes == 0 ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
     inputs_.push_back(input);
     return input.rows;
@@ -232,58 +232,34 @@ void RowKernel::schedule_sum(Sum &s, Func result, const Var &row) {
     in_registers({s.part, s.block, s.total});
 }
 
-KernelDefinition RowKernel::finish(Func result) {
-    const Var mo("mo"), mi("mi"), mu("m_unroll");
-    out_(n, m) = result(n, m);
-    out_.bound(n, 0, length_).bound(m, 0, rows_).split(m, mo, mi, block_, TailStrategy::ShiftInwards);
-    const bool ring = rows_ > block_ && machine_.timed();
-    const auto in_block = [&](Func rows) {
-        rows.compute_at(out_, mo).bound_extent(n, padded()).bound_storage(m, block_);
-        if (ring) rows.hoist_storage_root().ring_buffer(2);
-        in_pads({rows});
-    };
+// The rows of a block in the pads; two of them where others come, and transfers take time.
+void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
+    rows.compute_at(consumer, block).bound_extent(n, padded()).bound_storage(m, block_);
+    if (rows_ > block_ && machine_.timed()) rows.hoist_storage_root().ring_buffer(2);
+    in_pads({rows});
+}
+
+void RowKernel::schedule_inputs(Func consumer, const Var &block) {
     for (Input &input : inputs_) {
         if (input.one_row) {
             input.rows.compute_root().bound(n, 0, padded());
             in_pads({input.rows});
             continue;
         }
-        in_block(input.rows);
+        hold_block(input.rows, consumer, block);
         if (input.rows.num_update_definitions() > 0) input.rows.vectorize(n, lanes);
     }
-    in_block(result);
-    // Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other pages of the
-    // DRAM than those of the next pad.
-    const Var mp("pad_unroll");
-    const int pads = static_cast<int>(machine_.pad.count);
-    const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
-    Var row = m;
-    if (apart) {
-        result.split(m, mp, m, block_ / pads);
-        row = mp;
-        if (row_unroll_ > pads) {
-            result.split(m, m, mu, row_unroll_ / pads);
-            row = mu;
-        }
-    } else if (row_unroll_ > 1) {
-        result.split(m, m, mu, row_unroll_);
-        row = mu;
-    }
-    // The vectors of a row: a loop, or straight-line code.
-    const Var no("no"), ni("ni"), nun("n_unroll");
-    const auto over_vectors = [&](Func step) {
-        step.split(n, no, ni, lanes).vectorize(ni);
-        if (vector_unroll_ > 1) step.split(no, no, nun, std::min(vector_unroll_, vectors_));
-    };
-    over_vectors(result);
-    if (apart) {
-        std::vector<VarOrRVar> inner = {ni};
-        if (vector_unroll_ > 1) inner.push_back(nun);
-        inner.push_back(no);
-        if (row_unroll_ > pads) inner.push_back(mu);
-        inner.insert(inner.end(), {mp, m});
-        result.reorder(inner);
-    }
+}
+
+// The vectors of a row: a loop, or straight-line code.
+void RowKernel::over_vectors(Func step) {
+    const Var no("no"), ni("ni");
+    step.split(n, no, ni, lanes).vectorize(ni);
+    if (vector_unroll_ > 1) step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
+}
+
+// What is computed of a row, at `row` of `result`.
+void RowKernel::schedule_steps(Func result, const Var &row) {
     for (Func step : each_) {
         step.compute_at(result, row);
         over_vectors(step);
@@ -312,24 +288,87 @@ KernelDefinition RowKernel::finish(Func result) {
         in_registers({x.lanes, x.value});
     }
     if (!sums_.empty() && !reduced_ && !grouped_) {
-        ones_.compute_root().vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
+        ones_.vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
         in_registers({ones_});
     }
+}
+
+KernelDefinition RowKernel::finish(Func result) {
+    const Var mo("mo"), mi("mi"), no("no"), ni("ni");
+    out_(n, m) = result(n, m);
+    out_.bound(n, 0, length_).bound(m, 0, rows_).split(m, mo, mi, block_, TailStrategy::ShiftInwards);
+    schedule_inputs(out_, mo);
+    hold_block(result, out_, mo);
+    // Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other pages of the
+    // DRAM than those of the next pad.
+    const Var mp("pad_unroll");
+    const int pads = static_cast<int>(machine_.pad.count);
+    const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
+    Var row = m;
+    if (apart) {
+        result.split(m, mp, m, block_ / pads);
+        row = mp;
+        if (row_unroll_ > pads) {
+            result.split(m, m, unrolled_row_, row_unroll_ / pads);
+            row = unrolled_row_;
+        }
+    } else if (row_unroll_ > 1) {
+        result.split(m, m, unrolled_row_, row_unroll_);
+        row = unrolled_row_;
+    }
+    over_vectors(result);
+    if (apart) {
+        std::vector<VarOrRVar> inner = {ni};
+        if (vector_unroll_ > 1) inner.push_back(unrolled_vector_);
+        inner.push_back(no);
+        if (row_unroll_ > pads) inner.push_back(unrolled_row_);
+        inner.insert(inner.end(), {mp, m});
+        result.reorder(inner);
+    }
+    schedule_steps(result, row);
+    if (!sums_.empty() && !reduced_ && !grouped_) ones_.compute_root();
     whole_loops(out_);
     fix_shape(out_.output_buffer(), {length_, rows_});
 
     KernelDefinition kernel;
     kernel.pipeline = Pipeline(out_);
+    kernel.arguments = arguments();
     const codegen::PadLayout neighbours{pads, block_ / pads * vectors_};
     if (apart) kernel.lay_out(result, neighbours);
     for (const Input &input : inputs_) {
-        kernel.arguments.push_back(input.param);
         kernel.inputs.push_back({input.param.name(), {length_}});
         if (apart && !input.one_row) kernel.lay_out(input.rows, neighbours);
         if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
     }
     kernel.outputs = {{out_.name(), {length_, rows_}}};
     return kernel;
+}
+
+void RowKernel::make_rows(Func result, const Var &lane, const Var &vector, Func consumer, const Var &block) {
+    schedule_inputs(consumer, block);
+    result.compute_at(consumer, block).bound_extent(lane, lanes).bound_extent(vector, vectors_).vectorize(lane, lanes);
+    std::vector<VarOrRVar> inner = {lane};
+    if (vector_unroll_ > 1) {
+        result.split(vector, vector, unrolled_vector_, std::min(vector_unroll_, vectors_));
+        inner.push_back(unrolled_vector_);
+    }
+    inner.push_back(vector);
+    if (row_unroll_ > 1) {
+        result.split(m, m, unrolled_row_, row_unroll_);
+        inner.push_back(unrolled_row_);
+    }
+    inner.push_back(m);
+    result.reorder(inner);
+    in_pads({result});
+    schedule_steps(result, row_unroll_ > 1 ? unrolled_row_ : m);
+    // Between two blocks other weights are in the array.
+    if (!sums_.empty() && !reduced_ && !grouped_) ones_.compute_at(consumer, block);
+}
+
+std::vector<Argument> RowKernel::arguments() const {
+    std::vector<Argument> list;
+    for (const Input &input : inputs_) list.emplace_back(input.param);
+    return list;
 }
 
 }  // namespace atalla

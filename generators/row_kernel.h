@@ -46,10 +46,12 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
 
-// Builds the pipeline: an operator declares its tensors, its steps and the sums and extrema between them, then finishes.
+// Builds the pipeline: an operator declares its tensors, its steps and the sums and extrema between them, then finishes, or another
+// kernel has the rows made for it.
 class RowKernel {
 public:
-    RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name);
+    // The result's name, and what the names of tensors begin with.
+    RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix = {});
 
     Halide::Var n{"n"}, m{"m"};
     int length() const { return length_; }
@@ -78,10 +80,19 @@ public:
     // The kernel that stores `result`, a step that is in the pads.
     KernelDefinition finish(Halide::Func result);
 
+    // For a kernel that reads the rows: `result`, over a lane, m and a vector, is in the pads, made for each block of rows at `block` of `consumer`.
+    void make_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, Halide::Func consumer, const Halide::Var &block);
+    // The tensors, in the order in which they were declared.
+    std::vector<Halide::Argument> arguments() const;
+
 private:
     struct Sum;
     Halide::Func grouped_sum(const std::string &name, Halide::Func values);
     void schedule_sum(Sum &s, Halide::Func result, const Halide::Var &row);
+    void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
+    void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
+    void over_vectors(Halide::Func step);
+    void schedule_steps(Halide::Func result, const Halide::Var &row);
     struct Sum {
         Halide::Func part, block, total;
         Halide::Var lane;
@@ -107,9 +118,10 @@ private:
     bool stored_;              // steps of straight-line rows are in the pads
     bool grouped_;             // the array sums, with the rows as weights
     int parts_;                // of a row that fills the array, each rounded; 0 of others
+    std::string prefix_;
     Halide::Func out_;
     Halide::Func ones_{"ones"};
-    Halide::Var k_{"k"}, w_{"w"};
+    Halide::Var k_{"k"}, w_{"w"}, unrolled_row_{"m_unroll"}, unrolled_vector_{"n_unroll"};
     std::vector<Input> inputs_;
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;

@@ -8,8 +8,7 @@
 #include "generators/column_softmax.h"
 #include "generators/lane_math.h"
 #include "generators/movement.h"
-#include "generators/pipeline_workload.h"
-#include "generators/row_kernel.h"
+#include "generators/row_workload.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
@@ -27,17 +26,10 @@ int64_t product(const Shape &shape, size_t first, size_t end) {
     return count;
 }
 
-// What all of them share: the tensor as a matrix, the space, the draft.
-class RowWorkload : public PipelineWorkload {
+// What their references and bounds share.
+class ReferencedRows : public RowWorkload {
 public:
-    RowWorkload(const WorkloadRequest &request, const RowShape &shape, const RowCost &cost) : PipelineWorkload(request), shape_(shape), cost_(cost) {
-        for (const WorkloadRequest::Tensor &tensor : request.tensors) inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
-        outputs_ = {tensor_spec("Y", request.shape("x"))};
-    }
-
-    Space space(const Machine &machine) const override { return row_space(shape_, machine, cost_); }
-    std::string words(const Machine &, const Point &point) const override { return row_words(shape_, point); }
-    double draft(const Machine &machine, const Point &point) const override { return row_draft(shape_, machine, point, cost_); }
+    using RowWorkload::RowWorkload;
 
 protected:
     // A row of the reference at a time: values in, values and the magnitude that errors are relative to out.
@@ -65,9 +57,6 @@ protected:
         work.array_loads = 32;
         work.array_tiles = 1;
     }
-
-    RowShape shape_;
-    RowCost cost_;
 };
 
 // ---- softmax
@@ -75,15 +64,14 @@ protected:
 constexpr RowCost softmax_cost{2, 2, 1, 3, 1, 200, 2, 0, 1}, log_softmax_cost{4, 1, 1, 3, 1, 300, 2, 0, 1};
 
 // exp(x - max) / sum of it, or the logarithm of that: x - max - log(sum).
-class Softmax : public RowWorkload {
+class Softmax : public ReferencedRows {
 public:
-    Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm) : RowWorkload(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
+    Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm) : ReferencedRows(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
 
-    KernelDefinition build(const Machine &machine, const Point &point) const override {
-        RowKernel k(shape_, machine, point, "Y");
+    Expr element(RowKernel &k) const override {
         const Func x = k.rows_of("X", -infinity);
         const Func largest = k.largest("largest", x);
-        Func e("e"), inverse("inverse"), y("Y_rows");
+        Func e("e"), inverse("inverse");
         e(k.n, k.m) = machine_exp(strict_float(x(k.n, k.m) - bf16(largest(k.m))));
         k.each(e);
         const Func total = k.sum("total", e);
@@ -94,13 +82,11 @@ public:
             log_total(l, k.m) = lane_math::logarithm(spread(l, k.m));
             k.lanes_of(spread, l);
             k.lanes_of(log_total, l);
-            y(k.n, k.m) = strict_float(strict_float(x(k.n, k.m) - bf16(largest(k.m))) - log_total(k.n % 32, k.m));
-            return named(k.finish(y));
+            return strict_float(strict_float(x(k.n, k.m) - bf16(largest(k.m))) - log_total(k.n % 32, k.m));
         }
         inverse(k.m) = machine_rcp(total(k.m));
         k.single(inverse);
-        y(k.n, k.m) = strict_float(e(k.n, k.m) * bf16(inverse(k.m)));
-        return named(k.finish(y));
+        return strict_float(e(k.n, k.m) * bf16(inverse(k.m)));
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         return by_rows(inputs[0], [this](const std::vector<double> &row, double *values, double *peaks) {
@@ -117,8 +103,6 @@ public:
     // Of the largest of the row: x - largest is rounded, exp, the blocks of the sum, its reciprocal and the product.
     double tolerance_ulps() const override { return 3; }
     double flops() const override { return 5 * static_cast<double>(shape_.rows * shape_.length); }
-
-protected:
     KernelWork work(const Machine &) const override {
         const int64_t vectors = all_vectors(), later = vectors - shape_.rows;
         KernelWork work;
@@ -158,12 +142,11 @@ RowCost norm_cost(const NormShape &norm) {
     return cost;
 }
 
-class Norm : public RowWorkload {
+class Norm : public ReferencedRows {
 public:
-    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : RowWorkload(request, shape, norm_cost(norm)), norm_(norm) {}
+    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : ReferencedRows(request, shape, norm_cost(norm)), norm_(norm) {}
 
-    KernelDefinition build(const Machine &machine, const Point &point) const override {
-        RowKernel k(shape_, machine, point, "Y");
+    Expr element(RowKernel &k) const override {
         Func x = k.rows_of("X", 0.0f);
         // In the order of the tensors.
         const Func weight = norm_.weight ? k.row_of("weight") : Func(), bias = norm_.bias ? k.row_of("bias") : Func();
@@ -175,7 +158,7 @@ public:
             k.each(x);
         }
         const auto share = static_cast<float>(1 / static_cast<double>(shape_.length));
-        Func mean("mean"), centred("centred"), square("square"), scale("scale"), y("Y_rows");
+        Func mean("mean"), centred("centred"), square("square"), scale("scale");
         if (norm_.centred) {
             const Func total = k.sum("total", x);
             mean(k.m) = strict_float(total(k.m) * share);
@@ -194,8 +177,7 @@ public:
         Expr result = strict_float(value() * bf16(scale(k.m)));
         if (norm_.weight) result = strict_float(result * weight(k.n));
         if (norm_.bias) result = strict_float(result + bias(k.n));
-        y(k.n, k.m) = result;
-        return named(k.finish(y));
+        return result;
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(), bias = norm_.bias ? row_values(inputs[1 + norm_.weight]) : std::vector<double>();
@@ -221,8 +203,6 @@ public:
     }
     double tolerance_ulps() const override { return 4; }
     double flops() const override { return static_cast<double>(3 * norm_.centred + 3 + norm_.weight + norm_.bias + norm_.addends) * static_cast<double>(shape_.rows * shape_.length); }
-
-protected:
     KernelWork work(const Machine &) const override {
         const int64_t vectors = all_vectors();
         KernelWork work;

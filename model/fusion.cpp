@@ -30,6 +30,18 @@ class Chain {
 public:
     Chain(const Graph &graph, const std::vector<PlacedNode> &placed) : graph_(&graph), placed_(&placed) {}
 
+    // Begins with a product and the norm that makes its first operand. False if they are not these.
+    bool begin(int32_t norm, int32_t product) {
+        const Node &node = graph_->nodes[static_cast<size_t>(product)];
+        const PlacedNode &placed = at(product);
+        if (!is_product(placed, node) || placed.inputs[0] != graph_->nodes[static_cast<size_t>(norm)].outputs[0]) return false;
+        const std::optional<ExpressionNode> rows = rows_of(norm);
+        if (!rows || !call_product(placed.op->name(), placed.inputs, rows)) return false;
+        nodes_ = {norm, product};
+        result_ = node.outputs[0];
+        return make();
+    }
+
     // Begins with a node. False if its kernel is neither a product without factors nor pointwise.
     bool begin(int32_t node) {
         const PlacedNode &first = at(node);
@@ -100,11 +112,28 @@ private:
         return tensors;
     }
 
-    bool call_product(const std::string &name, const std::vector<ValueId> &tensors) {
+    // `first`: what makes the first tensor, in place of it.
+    bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::optional<ExpressionNode> &first = {}) {
+        const size_t before = names_.size();
         std::vector<ExpressionNode> arguments;
-        for (const ValueId id : tensors) arguments.push_back(ExpressionNode::input(name_of(id, true)));
+        for (const ValueId id : tensors) arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
         expression_ = ExpressionNode::call(name, std::move(arguments));
-        return names_.size() == tensors.size();   // a tensor that is given twice is no expression of a product
+        return names_.size() == before + tensors.size() - first.has_value();   // a tensor that is given twice is no expression of a product
+    }
+
+    // A norm over the last dimension, of tensors that are not fused with others; nothing if the node is another.
+    std::optional<ExpressionNode> rows_of(int32_t node) {
+        const Node &norm = graph_->nodes[static_cast<size_t>(node)];
+        if ((norm.target != "aten::layer_norm" && norm.target != "aten::rms_norm") || norm.outputs.size() != 1 || at(node).place != PlacedNode::Device || at(node).fused) return {};
+        const ValueId weight = norm.optional_tensor("weight"), bias = norm.target == "aten::layer_norm" ? norm.optional_tensor("bias") : ValueId();
+        if (norm.integers("normalized_shape").size() != 1 || (bias && !weight)) return {};
+        std::map<std::string, std::string> keywords;
+        if (const Argument *eps = norm.find("eps"); eps != nullptr && !std::holds_alternative<std::monostate>(*eps)) keywords["eps"] = fmt::format("{}", std::get<double>(*eps));
+        std::vector<ExpressionNode> arguments;
+        for (const ValueId id : {norm.tensor("input"), weight, bias})
+            if (id) arguments.push_back(ExpressionNode::input(name_of(id, true)));
+        if (names_.size() != arguments.size()) return {};
+        return ExpressionNode::call(norm.target.substr(norm.target.rfind(':') + 1), std::move(arguments), std::move(keywords));
     }
 
     // Of a tensor of the product, or of an operand behind it: those are apart even if they are the same value.
@@ -189,23 +218,33 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
         choose(attention_fusions(graph, placed, uses, node));
         choose(norm_fusions(graph, placed, uses, node));
     }
+    // The node that makes a value which nothing but one node reads; else -1.
+    const auto producer_of_one = [&](ValueId id) { return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id) ? graph.value(id).producer : -1; };
     // Products before chains: what is behind one is worth more there than in a chain of its own.
     for (const bool products : {true, false}) {
         for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
             const PlacedNode &first = placed[static_cast<size_t>(node)];
             if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device || first.workload->expression().empty() != products) continue;
-            Chain chain(graph, placed);
-            if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1 || !chain.begin(node)) continue;
-            std::vector<Fusion> candidates;   // longer and longer
-            if (std::optional<Fusion> alone = chain.fusion()) candidates.push_back(std::move(*alone));
-            for (int32_t last = node;;) {
-                const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
-                const auto &users = uses[static_cast<size_t>(result.index)];
-                if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
-                last = users[0];
+            if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1) continue;
+            std::vector<Fusion> candidates;
+            const auto grow = [&](Chain chain) {   // longer and longer
                 std::optional<Fusion> fusion = chain.fusion();
-                if (fusion && (candidates.empty() || candidates.back().nodes.size() < fusion->nodes.size())) candidates.push_back(std::move(*fusion));
-            }
+                size_t nodes = 0;
+                for (int32_t last = node;;) {
+                    if (fusion && nodes < fusion->nodes.size()) {
+                        nodes = fusion->nodes.size();
+                        candidates.push_back(std::move(*fusion));
+                    }
+                    const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
+                    const auto &users = uses[static_cast<size_t>(result.index)];
+                    if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
+                    last = users[0];
+                    fusion = chain.fusion();
+                }
+            };
+            if (Chain chain(graph, placed); chain.begin(node)) grow(std::move(chain));
+            if (const int32_t norm = products ? producer_of_one(first.inputs[0]) : -1; norm >= 0 && !taken[static_cast<size_t>(norm)])
+                if (Chain chain(graph, placed); chain.begin(norm, node)) grow(std::move(chain));
             choose(std::move(candidates));
         }
     }

@@ -1,4 +1,4 @@
-// Nodes that run as one kernel: a matrix product with the pointwise operators behind it, a chain of those, attention with its
+// Nodes that run as one kernel: a matrix product with the norm in front of it and the pointwise operators behind it, a chain of those, attention with its
 // transposes, a norm with its residual, a convolution with its padding.
 #pragma once
 

@@ -85,5 +85,13 @@ TEST_F(EveryOperator, InExpressions) {
     }
 }
 
+// Products with what is in front of them and behind them.
+TEST_F(EveryOperator, InProductExpressions) {
+    for (const auto &[expression, arguments] : random_product_expressions()) {
+        const Tally tally = check(find_operator(expression), arguments, rounds_of_expressions);
+        EXPECT_EQ(tally.shapes, rounds_of_expressions) << expression << ": " << tally.refused;
+    }
+}
+
 }  // namespace
 }  // namespace atalla

@@ -270,6 +270,25 @@ WorkloadArguments roll(RandomSizes &s) {
     return {{"shape", text({m.shape})}, {"shifts", list({s.below(200) - 100})}, {"dims", list({m.dim})}};
 }
 
+// ---- products of rows that are made
+
+WorkloadArguments linear_of_rows(RandomSizes &s) {
+    const Product p = product(s);
+    return {{"shape", text({s.often() ? Shape{p.m, p.k} : Shape{p.b, p.m, p.k}, {p.k}, {p.k}, {p.n, p.k}, {p.n}})}};
+}
+WorkloadArguments mm_of_rows(RandomSizes &s) {
+    const Product p = product(s);
+    return {{"shape", text({{p.m, p.k}, {p.k}, {p.k, p.n}})}};
+}
+WorkloadArguments addmm_of_rows(RandomSizes &s) {
+    const Product p = product(s);
+    return {{"shape", text({s.often() ? Shape{p.n} : Shape{p.m, p.n}, {p.m, p.k}, {p.k, p.n}})}};
+}
+WorkloadArguments residual_of_rows(RandomSizes &s) {
+    const Product p = product(s);
+    return {{"shape", text({{p.m, p.k}, {p.n, p.k}, {p.m, p.n}})}};
+}
+
 }  // namespace
 
 WorkloadArguments pointwise_arguments(const Operator &op, RandomSizes &s) {
@@ -285,6 +304,16 @@ WorkloadArguments pointwise_arguments(const Operator &op, RandomSizes &s) {
     WorkloadArguments arguments = {{"shape", text(shapes)}};
     if (power) arguments["exponent"] = s.often() ? "2" : "0.5";
     return arguments;
+}
+
+const std::map<std::string, ArgumentsOf> &random_product_expressions() {
+    static const std::map<std::string, ArgumentsOf> table = {
+        {"linear(layer_norm(x, g, h), w, b)", linear_of_rows},
+        {"mm(rms_norm(x, g, eps=0.001), y)", mm_of_rows},
+        {"addmm(c, layer_norm(x), y, alpha=2)", addmm_of_rows},
+        {"gelu(add(linear(softmax(x), w), r))", residual_of_rows},
+    };
+    return table;
 }
 
 const std::map<std::string, ArgumentsOf> &random_arguments() {

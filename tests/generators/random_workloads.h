@@ -33,6 +33,8 @@ private:
 // By the operator's name. Operators of the family "pointwise" share pointwise_arguments().
 using ArgumentsOf = std::function<WorkloadArguments(RandomSizes &)>;
 const std::map<std::string, ArgumentsOf> &random_arguments();
+// By the expression: products with what is in front of them and behind them.
+const std::map<std::string, ArgumentsOf> &random_product_expressions();
 WorkloadArguments pointwise_arguments(const Operator &op, RandomSizes &sizes);
 
 }  // namespace atalla
