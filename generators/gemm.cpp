@@ -72,7 +72,7 @@ public:
           pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
         if (shape.prologue) {
-            if (!shape.batch.empty() || !m_outer_ || in_passes()) throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of rows");
+            if (!shape.batch.empty() || in_passes() || (!makes_all() && !m_outer_)) throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of them");
             prologue_.emplace(shape.prologue->row_shape(), machine, prologue_point(point), "A", "a_");
         }
         stored_rows_ = round_up(pass_, quantum);
@@ -98,6 +98,8 @@ public:
     }
 
 private:
+    // All rows of A are made before the product.
+    bool makes_all() const { return shape_.prologue && point_["prologue_rows"] > 0; }
     // Rows of A and of the result pass through the pads in parts of a block.
     bool in_passes() const { return pass_ < rows_; }
     // Sums in the pads start with the first k tile and become results with the last. (Those in registers start so by
@@ -249,12 +251,13 @@ private:
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
     void schedule_operands() {
-        As.bound_storage(m, stored_rows_);
+        As.bound_storage(m, makes_all() ? round_up(m_size_, static_cast<int>(machine_.pad.count)) : stored_rows_);
         if (!prologue_) As.vectorize(k, lanes);
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
-        if (prologue_) prologue_->make_rows(As, k, kt, out, mo);
+        if (makes_all()) prologue_->make_all_rows(As, k, kt);
+        else if (prologue_) prologue_->make_rows(As, k, kt, out, mo);
         else if (in_passes()) As.compute_at(C, mp);
         else if (whole_) As.compute_at(out, mo);
         else As.compute_at(sums(), ro);

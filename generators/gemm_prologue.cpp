@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -14,9 +12,9 @@ namespace {
 const std::string prefix = "prologue_";
 constexpr double ulp = 1.0 / 256;   // of bf16, relative, at least
 
-// What the product decides.
-const std::string shared = "rows";
-std::string outer_name(const std::string &name) { return name == shared ? name : prefix + name; }
+std::string outer_name(const std::string &name) { return prefix + name; }
+// Rows of a block, of which the product's parameter decides where each of its blocks is made for itself.
+const std::string block_rows = "rows";
 
 // Few: the product has parameters enough. All vectors of a row, the largest part, and one.
 bool keeps(const Parameter &parameter, int64_t value) {
@@ -30,30 +28,42 @@ bool keeps(const Parameter &parameter, int64_t value) {
 Point prologue_point(const Point &point) {
     Point own;
     for (const auto &[name, value] : point.values()) {
-        if (name == shared) own.set(name, value);
-        else if (name.starts_with(prefix)) own.set(name.substr(prefix.size()), value);
+        if (name.starts_with(prefix) && (value != 0 || name != outer_name(block_rows))) own.set(name.substr(prefix.size()), value);
+        else if (name == block_rows && !own.contains(name)) own.set(name, value);
     }
     return own;
 }
 
 void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) {
     for (const Parameter &parameter : shape.prologue->space(machine).parameters) {
-        if (parameter.name == shared) continue;
         std::vector<int64_t> values;
+        if (parameter.name == block_rows) values.push_back(0);
         for (const int64_t value : parameter.values)
             if (keeps(parameter, value)) values.push_back(value);
-        space.parameter(outer_name(parameter.name), parameter.meaning + ", of those that are made", std::move(values));
+        const bool rows = parameter.name == block_rows;
+        space.parameter(outer_name(parameter.name), rows ? "rows of A that are made at a time, before the product; 0: those of a block in front of it" : parameter.meaning + ", of those that are made", std::move(values));
     }
     for (const Constraint &constraint : shape.prologue->space(machine).constraints) {
         std::vector<std::string> names;
-        for (const std::string &name : constraint.parameters) names.push_back(outer_name(name));
+        for (const std::string &name : constraint.parameters) {
+            if (name == block_rows) names.push_back(name);
+            names.push_back(outer_name(name));
+        }
         space.constraint("made rows: " + constraint.name, std::move(names), constraint.protects, [holds = constraint.holds](const Point &point) { return holds(prologue_point(point)); });
     }
+    // The last block begins earlier where blocks are not whole.
+    space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)}, "Blocks of rows that are made before begin at the first pad, which straight-line code counts from.",
+                     [m = shape.m, round = machine.pad.count](const Point &point) {
+                         const int64_t rows = std::min(point["rows"], m);
+                         return point[outer_name(block_rows)] == 0 || rows == m || (rows % round == 0 && m % round == 0);
+                     });
+    space.constraint("made once", {"m_outer", outer_name(block_rows)}, "Rows that are not made before the product are made once, for all columns.",
+                     [](const Point &point) { return point["m_outer"] != 0 || point[outer_name(block_rows)] > 0; });
 }
 
 void set_naive_prologue(Point &point, const GemmShape &shape, const Machine &machine) {
     for (const Parameter &parameter : shape.prologue->space(machine).parameters)
-        if (parameter.name != shared) point.set(outer_name(parameter.name), parameter.values.front());
+        point.set(outer_name(parameter.name), parameter.name == block_rows ? 0 : parameter.values.front());
 }
 
 int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
@@ -62,9 +72,10 @@ int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const 
     const int64_t vectors = shape.prologue->row_shape().vectors(), rows = std::min(own["rows"], shape.m), slots = machine.timed() && rows < shape.m ? 2 : 1;
     // What straight-line code does not go round the pads with is in one of them: as if it took as much of each.
     const int64_t straight = own["vector_unroll"] * own["row_unroll"], pads = own["vector_unroll"] % machine.pad.count == 0 || straight == rows * vectors ? 1 : machine.pad.count;
+    const int64_t made = ceil_div(point[outer_name(block_rows)] > 0 ? shape.m : std::min(point["rows"], shape.m), machine.pad.count) * machine.pad.count;
     int64_t all = cost.row_tensors * slots * rows + cost.fixed_rows;
     if (own["vector_unroll"] < vectors || own["stored"] != 0) all += cost.steps_in_pads * own["row_unroll"];
-    return pads * vectors * all;
+    return vectors * (pads * all + made);
 }
 
 std::vector<TensorData> with_rows_made(const GemmShape &shape, const Machine &machine, std::vector<TensorData> inputs) {

@@ -1,4 +1,4 @@
-// The operator along rows in front of a matrix product: it makes the rows of A in the pads, a block at a time.
+// The operator along rows in front of a matrix product: it makes the rows of A in the pads, for each block of rows, or all of them before.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ namespace atalla {
 
 // Its parameters, named apart, and constraints, as far as they do not follow from those of the product.
 void add_prologue(Space &space, const GemmShape &shape, const Machine &machine);
-// The point of its own space that a product's point has for it, and the first of them that goes with a block of so many rows.
+// The point of its own space that a product's point has for it, and the first of them.
 Point prologue_point(const Point &point);
 void set_naive_prologue(Point &point, const GemmShape &shape, const Machine &machine);
-// Rows of all pads together that its buffers take, without the result's.
+// Rows of all pads together that its buffers take, and what it makes.
 int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point);
 
 // The inputs of the product alone: with A as the machine computes it.

@@ -42,7 +42,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) + plan.stored_rows * plan.k_tiles : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
+    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
     rows += b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
     if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
@@ -71,8 +71,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         if ((part == k_tiles || shape.sum_group() % part == 0) && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
-    std::vector<int64_t> slots = {2}, splits = {0}, orders = {0, 1};
-    if (shape.prologue) orders = {1};   // once each row
+    std::vector<int64_t> slots = {2}, splits = {0};
     constexpr int64_t few_elements = 3 * 160 * 160;
     if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
@@ -91,7 +90,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("k_ends_apart", "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all the same", {0, 1})
         .choice("slots", "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to transfer", slots)
         .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
-        .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", orders)
+        .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
         .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})

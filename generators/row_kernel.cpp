@@ -287,7 +287,7 @@ void RowKernel::schedule_steps(Func result, const Var &row) {
         }
         in_registers({x.lanes, x.value});
     }
-    if (!sums_.empty() && !reduced_ && !grouped_) {
+    if (sums_with_ones()) {
         ones_.vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
         in_registers({ones_});
     }
@@ -326,7 +326,7 @@ KernelDefinition RowKernel::finish(Func result) {
         result.reorder(inner);
     }
     schedule_steps(result, row);
-    if (!sums_.empty() && !reduced_ && !grouped_) ones_.compute_root();
+    if (sums_with_ones()) ones_.compute_root();
     whole_loops(out_);
     fix_shape(out_.output_buffer(), {length_, rows_});
 
@@ -346,23 +346,37 @@ KernelDefinition RowKernel::finish(Func result) {
 
 void RowKernel::make_rows(Func result, const Var &lane, const Var &vector, Func consumer, const Var &block) {
     schedule_inputs(consumer, block);
-    result.compute_at(consumer, block).bound_extent(lane, lanes).bound_extent(vector, vectors_).vectorize(lane, lanes);
-    std::vector<VarOrRVar> inner = {lane};
+    result.compute_at(consumer, block);
+    schedule_made(result, lane, vector, {m});
+    // Between two blocks other weights are in the array.
+    if (sums_with_ones()) ones_.compute_at(consumer, block);
+}
+
+void RowKernel::make_all_rows(Func result, const Var &lane, const Var &vector) {
+    const Var mo("mo");
+    result.compute_root().bound(m, 0, rows_).split(m, mo, m, block_, TailStrategy::ShiftInwards);
+    schedule_inputs(result, mo);
+    schedule_made(result, lane, vector, {m, mo});
+    if (sums_with_ones()) ones_.compute_root();
+}
+
+// `around`: its loops over rows.
+void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, std::vector<VarOrRVar> around) {
+    result.bound_extent(lane, lanes).bound_extent(vector, vectors_).vectorize(lane, lanes);
+    std::vector<VarOrRVar> order = {lane};
     if (vector_unroll_ > 1) {
         result.split(vector, vector, unrolled_vector_, std::min(vector_unroll_, vectors_));
-        inner.push_back(unrolled_vector_);
+        order.push_back(unrolled_vector_);
     }
-    inner.push_back(vector);
+    order.push_back(vector);
     if (row_unroll_ > 1) {
         result.split(m, m, unrolled_row_, row_unroll_);
-        inner.push_back(unrolled_row_);
+        order.push_back(unrolled_row_);
     }
-    inner.push_back(m);
-    result.reorder(inner);
+    order.insert(order.end(), around.begin(), around.end());
+    result.reorder(order);
     in_pads({result});
     schedule_steps(result, row_unroll_ > 1 ? unrolled_row_ : m);
-    // Between two blocks other weights are in the array.
-    if (!sums_.empty() && !reduced_ && !grouped_) ones_.compute_at(consumer, block);
 }
 
 std::vector<Argument> RowKernel::arguments() const {

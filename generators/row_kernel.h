@@ -80,8 +80,10 @@ public:
     // The kernel that stores `result`, a step that is in the pads.
     KernelDefinition finish(Halide::Func result);
 
-    // For a kernel that reads the rows: `result`, over a lane, m and a vector, is in the pads, made for each block of rows at `block` of `consumer`.
+    // For a kernel that reads the rows: `result`, over a lane, m and a vector, is in the pads, made for each block of rows at `block` of
+    // `consumer`; or all rows before anything else, a block after the other.
     void make_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, Halide::Func consumer, const Halide::Var &block);
+    void make_all_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector);
     // The tensors, in the order in which they were declared.
     std::vector<Halide::Argument> arguments() const;
 
@@ -92,6 +94,8 @@ private:
     void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
+    void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, std::vector<Halide::VarOrRVar> around);
+    bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(Halide::Func result, const Halide::Var &row);
     struct Sum {
         Halide::Func part, block, total;

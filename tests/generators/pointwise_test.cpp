@@ -118,6 +118,13 @@ TEST(ProductExpression, RefusesByName) {
     EXPECT_EQ(error_of([] { find_operator("add(mm(x, y), mm(x, z))"); }), "add(mm(x, y), mm(x, z)) has two products; one kernel computes one");
     EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
     EXPECT_EQ(error_of([] { find_operator("relu(mm(x))"); }), "mm takes 2 tensors, not 1");
+    EXPECT_THAT(error_of([] { find_operator("mm(x, layer_norm(y))"); }), HasSubstr("the first operand may be a norm or a softmax"));
+    EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(x, g, h, r), y)"); }), "layer_norm takes 1 to 3 tensors, not 4");
+    EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(relu(x)), y)"); }), "layer_norm(relu(x)): tensors of an operator in front of a product must be inputs");
+    EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(x), x)"); }), "mm(layer_norm(x), x): an input is given twice");
+    EXPECT_THAT(refusal("bmm(layer_norm(x), y)", {{"shape", "2x4x8,2x8x6"}}), HasSubstr("makes the rows of one, not of a batch; it is a kernel of its own"));
+    EXPECT_THAT(refusal("mm(softmax(x, dim=0), y)", {{"shape", "4x8,8x6"}}), HasSubstr("softmax in front of a product is along the last axis"));
+    EXPECT_THAT(refusal("mm(layer_norm(x, g), y)", {{"shape", "4x8,7,8x6"}}), HasSubstr("expected weight of the same shape as normalized_shape"));
     EXPECT_THAT(error_of([] { find_operator("add(mm(x, y), x)"); }), HasSubstr("give it a second name"));
     EXPECT_THAT(refusal("add(mm(x, y), z)", {{"shape", "4x8,8x6,1x1"}}), HasSubstr("z of 1x1 is neither of the product's shape nor one row or column of it"));
 }
