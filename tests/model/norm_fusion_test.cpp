@@ -82,5 +82,34 @@ TEST(NormFusion, LeavesOtherAdditions) {
     EXPECT_TRUE(broadcast.candidates().empty());
 }
 
+// A norm that one product reads is in front of it in its kernel where that is faster, with the same bits.
+TEST(NormFusion, GoesInFrontOfAProduct) {
+    for (const bool read_twice : {false, true}) {
+        Sum sum;
+        const ValueId weight = add_input(sum.graph, "w", {96, 64}, GraphInput::Kind::User), norm = sum.norm(sum.a);
+        const auto product = [&](ValueId of) { return add_node(sum.graph, "aten::linear", {{"input", of}, {"weight", weight}, {"bias", std::monostate{}}}, {8, 96}); };
+        sum.output(product(norm));
+        if (read_twice) sum.output(norm);
+        const std::vector<PlacedNode> placed = place_nodes(sum.graph, {});
+        const std::vector<Fusion> fusions = find_fusions(sum.graph, placed);
+        EXPECT_EQ(fusions.size(), read_twice ? 0u : 1u);
+        if (read_twice) continue;
+        EXPECT_EQ(fusions[0].nodes, (std::vector<int32_t>{0, 1}));
+        EXPECT_EQ(fusions[0].kernel.op->name(), "linear(layer_norm(t0, eps=1e-05), t1)");
+        const auto result = [&](bool fuse, size_t calls) {
+            CompileModelOptions options;
+            options.fuse = fuse;
+            options.kernels.measured = 2;
+            const CompiledModel compiled = compile_model(sum.graph, find_machine("ax01"), options);
+            EXPECT_EQ(compiled.tables.specializations[0]->code->calls.size(), calls);
+            Context context(Model::from_bytes(compiled.bytes, "norm.atl"));
+            for (unsigned i = 0; i < 4; i++) context.set_input(i, random_tensor(i < 3 ? sizes : std::vector<int64_t>{96, 64}, i, 2));
+            context.run();
+            return bf16_elements(context.output(0));
+        };
+        EXPECT_EQ(result(true, 1), result(false, 2));
+    }
+}
+
 }  // namespace
 }  // namespace atalla
