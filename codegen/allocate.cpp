@@ -128,16 +128,20 @@ private:
     // ---- assignment
 
     // Numbers that registers of the calling convention have from the start belong to them throughout.
-    bool is_fixed(RegisterClass cls, int number) const {
-        return cls == RegisterClass::Scalar && kernel_.routine && (number == routine_link || number == routine_parameters);
+    std::set<int> fixed(RegisterClass cls) const {
+        std::set<int> numbers;
+        for (const RegInfo &reg : kernel_.registers)
+            if (reg.cls == cls && reg.physical >= 0) numbers.insert(reg.physical);
+        return numbers;
     }
 
     void scan(const std::vector<Interval> &intervals, RegisterClass cls) {
         const int count = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar : cls == RegisterClass::Vector ? machine_.regs.vector : machine_.regs.mask);
         const int banks = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar_banks : cls == RegisterClass::Vector ? machine_.regs.vector_banks : machine_.regs.mask_banks);
         std::vector<std::set<int>> free(banks);
+        const std::set<int> taken = fixed(cls);
         for (int r = 1; r < count; r++)
-            if (!is_fixed(cls, r)) free[r % banks].insert(r);
+            if (!taken.contains(r)) free[r % banks].insert(r);
         std::multimap<int, int> active;   // last packet -> register
         int most = 0;
         for (const Interval &interval : intervals) {

@@ -158,9 +158,11 @@ private:
         }
     }
 
-    // Reads the base register of every transfer that may still be under way at the end.
+    // Reads the base register of every transfer that may still be under way at the end, but of those whose registers the calling
+    // convention names: the next routine waits for them.
     void wait_for_transfers() {
-        const std::vector<Reg> pending = transfers_at_end(kernel_.body);
+        std::vector<Reg> pending = transfers_at_end(kernel_.body);
+        std::erase_if(pending, [&](Reg r) { return kernel_.registers[r.id].physical >= 0; });
         for (size_t i = 0; i < pending.size(); i += 2) {
             Op op;
             op.opcode = Opcode::or_s;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/cold_order.h"
+#include "codegen/hand_over.h"
 #include "codegen/lowered.h"
 #include "codegen/masks.h"
 #include "codegen/match.h"
@@ -102,6 +103,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     place(kernel, options.layouts);
     dump("place", [&] { return to_string(kernel); });
     overlap(kernel, options.optimize);
+    if (options.routine && machine.timed()) hand_over_transfers(kernel, options.optimize);
     dump("overlap", [&] { return to_string(kernel); });
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });

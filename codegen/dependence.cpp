@@ -49,6 +49,7 @@ private:
 
     void visit(int i, int iteration) {
         const Op &op = ops_[i];
+        behind_routine(op, i, iteration);
         registers(op, i, iteration);
         array(op, i, iteration);
         memory(op, i, iteration);
@@ -106,6 +107,13 @@ private:
             if (push_) edge(*push_, i, iteration, 1);
             push_ = Site{i, iteration};
         }
+    }
+
+    // A wait that names no allocation is one for what the routine before left under way, which may be anywhere.
+    void behind_routine(const Op &op, int i, int iteration) {
+        if (op.opcode == Opcode::or_s && op.dst == zero_scalar && op.orders < 0) waits_for_all_.push_back({i, iteration});
+        else if (is_transfer(op) || is_pad_access(op))
+            for (const Site wait : waits_for_all_) edge(wait, i, iteration, 1);
     }
 
     void memory(const Op &op, int i, int iteration) {
@@ -207,6 +215,7 @@ private:
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
     std::map<int, Site> barrier_, engine_, side_engine_;
+    std::vector<Site> waits_for_all_;
     std::array<std::vector<Site>, 2> transfers_;   // loads, stores
 };
 

@@ -1,6 +1,7 @@
 #include "codegen/pending_transfers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace atalla::codegen {
@@ -9,6 +10,11 @@ namespace {
 
 // The loops and branches around an operation, outermost first.
 using Path = std::vector<const void *>;
+
+struct Transfer {
+    Path path;
+    int pad = -1;
+};
 
 class Pending {
 public:
@@ -38,20 +44,27 @@ private:
             for (const Op &inner : *op.side) visit(inner);
             path_.pop_back();
         } else if (op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st) {
-            pending_[op.dst].push_back(path_);
+            // A pad has one transfer at a time.
+            for (auto entry = pending_.begin(); entry != pending_.end();)
+                entry = ended(entry->second, [&](const Transfer &t) { return t.pad == op.pad; }) ? pending_.erase(entry) : std::next(entry);
+            pending_[op.dst].push_back({path_, op.pad});
         } else if (!op.value) {
-            // It runs whenever the transfer has, if everything around it is around the transfer as well.
             for (Reg r : op.src) {
                 const auto found = pending_.find(r);
-                if (found == pending_.end()) continue;
-                std::erase_if(found->second, [&](const Path &path) { return path.size() >= path_.size() && std::equal(path_.begin(), path_.end(), path.begin()); });
-                if (found->second.empty()) pending_.erase(found);
+                if (found != pending_.end() && ended(found->second, [](const Transfer &) { return true; })) pending_.erase(found);
             }
         }
     }
 
+    // Takes out those that have ended when what is visited runs: of `which`, if everything around it is around the transfer as well.
+    template <typename Which>
+    bool ended(std::vector<Transfer> &transfers, Which &&which) const {
+        std::erase_if(transfers, [&](const Transfer &t) { return which(t) && t.path.size() >= path_.size() && std::equal(path_.begin(), path_.end(), t.path.begin()); });
+        return transfers.empty();
+    }
+
     Path path_;
-    std::map<Reg, std::vector<Path>> pending_;
+    std::map<Reg, std::vector<Transfer>> pending_;
 };
 
 }  // namespace

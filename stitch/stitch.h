@@ -22,7 +22,7 @@ struct KernelCall {
     std::string node;                  // the node of the graph that it computes
 };
 
-// Calls that run one after the other, each once those before it have ended.
+// Calls that run one after the other. Each waits for the transfers of those before it, halt for the last.
 struct Segment {
     std::vector<KernelCall> calls;
 };

@@ -45,6 +45,8 @@ winners (where there is none, with the fastest of four schedules that the draft 
 * A machine without timing, `fsim`, counts packets alone.
 * What the next kernel's first transfers could hide is at most what is waited for transfers, first and later ones: 7 % of the cycles of `mlp`, 18 % of
   `decode_step`, 12 % of `vit_micro`, 17 % of `llama_2`, 5 % of `bert_2`. Instruction misses take 52, 25, 33, 22 and 6 %: small kernels run their code once.
+* A kernel begins while the results of the one before leave. That hides little where its code comes from memory: fetches stand behind all beats of those
+  transfers. Weights loaded in front of that wait, in straight code, gained nothing. Activations pass through DRAM: none stays in the pads.
 * `bert_2` on `ax01` before attention had blocks of queries: the adder was busy for 6,736,350 of 8,835,423 cycles, 5.14 million of them in sums over k
   that no fusion leaves out. 15 % fewer cycles than apart, 7,873,462, would let it idle for at most 14 % of the time. gelu alone took 1,366,758
   cycles, the four large linear layers 3,940,229 and the two attentions 961,912.

@@ -22,6 +22,9 @@ Routine routine_of(const KernelDefinition &kernel, const Machine &machine, const
     return {name, std::move(compiled.program), compiled.tensors.size()};
 }
 
+// Of transfers that routines leave under way: part of the calling convention.
+bool is_busy_register(Register r, const Machine &machine) { return r.cls == RegisterClass::Scalar && r.number >= 4 && r.number < 4 + machine.pad.count; }
+
 // A chain: each kernel reads what the one before it wrote, and further tensors of its own.
 struct Chain {
     const Machine machine;
@@ -117,6 +120,21 @@ TEST_P(Stitching, RepeatedLayersShareTheirCode) {
     EXPECT_EQ(chain.result(simulator), chain.expected);
 }
 
+// Kernels that leave transfers under way and those that do not, as the naive one, meet in any order.
+TEST_P(Stitching, TransfersAreHandedOverToAnyKernel) {
+    Chain chain(GetParam());
+    chain.add(pipelines::product({.m = 24, .n = 32, .k = 32, .step = 4}), "product");
+    chain.add(pipelines::relu({24, 32, 4}), "naive", false);
+    chain.add(pipelines::bias_add({24, 32, 4}), "bias");
+    chain.add(pipelines::relu({24, 32, 24}), "relu");
+    chain.add(pipelines::product({.m = 24, .n = 32, .k = 32, .step = 4}), "product");
+    chain.add(pipelines::relu({24, 32, 4, true}), "ring");
+    Simulator simulator = chain.loaded(stitch(chain.plan));
+    const RunResult run = simulator.run();
+    ASSERT_TRUE(run.ok) << run.error;
+    EXPECT_EQ(chain.result(simulator), chain.expected);
+}
+
 TEST_P(Stitching, RoutinesWithoutCallsStayOut) {
     Chain chain(GetParam());
     chain.plan.routines.push_back(routine_of(pipelines::relu({8, 64, 4}), chain.machine, "nobody's"));
@@ -166,6 +184,39 @@ TEST(StitchRoutines, KeepTheirCallersRegisters) {
                 EXPECT_FALSE(r.cls == RegisterClass::Scalar && (r.number == 1 || r.number == 2)) << packet.address;
         }
     EXPECT_EQ(routine.program.packets.back().packet[0].op == Opcode::jalr || routine.program.packets.back().packet[0].op == Opcode::jal, true);
+}
+
+TEST(StitchRoutines, LeaveTheirLastTransfersToTheNext) {
+    const Machine machine = find_machine("ax01");
+    for (const bool leave : {true, false}) {   // not the naive one
+        const Routine routine = routine_of(pipelines::relu({4, 64, 4}), machine, "relu", leave);
+        int waits = 0, others = 0;
+        for (const PlacedPacket &packet : routine.program.packets)
+            for (const Instruction &slot : packet.packet) {
+                const Operands used = operands(slot, machine.sa.psum_in);
+                if (slot.op == Opcode::scpad_st) EXPECT_EQ(leave, is_busy_register(used.writes()[0], machine));
+                if (slot.op == Opcode::or_s) (std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); }) ? waits : others)++;
+            }
+        EXPECT_EQ(waits, 2);   // at the start: for four pads
+        EXPECT_EQ(others > 1, !leave);   // what it loads is waited for in both cases
+    }
+}
+
+TEST(StitchRoutines, WaitForTheRoutineBeforeTheyTouchPads) {
+    const Machine machine = find_machine("ax01");
+    const Routine routine = routine_of(pipelines::bias_add({4, 64, 4}), machine, "bias");
+    int waits = 0;
+    for (size_t at = 0; waits < 2; ) {   // in the order in which they run
+        ASSERT_LT(at, routine.program.packets.size());
+        int32_t next = packet_bytes;
+        for (const Instruction &slot : routine.program.packets[at].packet) {
+            const Operands used = operands(slot, machine.sa.psum_in);
+            EXPECT_FALSE(slot.op == Opcode::scpad_ld || slot.op == Opcode::scpad_st || slot.op == Opcode::vreg_ld || slot.op == Opcode::vreg_st) << at;
+            waits += slot.op == Opcode::or_s && std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); });
+            if (slot.op == Opcode::jal) next = slot.imm;
+        }
+        at = static_cast<size_t>(static_cast<int64_t>(at) + next / packet_bytes);
+    }
 }
 
 }  // namespace
