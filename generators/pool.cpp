@@ -261,6 +261,21 @@ int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &p
     return tile_columns(shape, machine, point) * window_span(shape.y, std::min(point["tile_y"], shape.y.results));
 }
 
+// Do the pixels and the results of a tile fit the pads? `round`: pixels go round the pads.
+bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &point, bool round) {
+    const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
+    const bool filled = reaches_out(shape.x) || reaches_out(shape.y);
+    const bool alike = !filled || (whole && (shape.channels % lanes == 0 || point["vectors"] >= shape.vectors()));
+    const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
+    const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
+    std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
+                                {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
+    if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
+    if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
+    if (shape.kind == Pooling::Weighted) uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
+    return fit_pads(machine, uses);
+}
+
 }  // namespace
 
 Space pool_space(const PoolShape &shape, const Machine &machine) {
@@ -293,19 +308,8 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
         constexpr int64_t most = 6, most_untimed = 16;
         return !(reaches_out(shape.x) || reaches_out(shape.y)) || tiles * (tiles > 1 || narrow ? blocks : 1) <= (machine.timed() ? most : most_untimed);
     });
-    space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.", [=](const Point &point) {
-        const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
-        const bool filled = reaches_out(shape.x) || reaches_out(shape.y);
-        const bool alike = !filled || (whole && (shape.channels % lanes == 0 || point["vectors"] >= shape.vectors()));
-        const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
-        const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
-        std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], goes_round(shape, machine, point)},
-                                    {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
-        if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
-        if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
-        if (shape.kind == Pooling::Weighted) uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
-        return fit_pads(machine, uses);
-    });
+    space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.",
+                     [=](const Point &point) { return tile_fits(shape, machine, point, goes_round(shape, machine, point)); });
     return space;
 }
 
@@ -314,10 +318,12 @@ Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
     // The largest tile of single vectors that is sure to fit; where none is, single results.
     Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
     const Space space = pool_space(shape, machine);
+    const bool filled = reaches_out(shape.x) || reaches_out(shape.y);
     int64_t most = 0;
     for_each(space, [&](const Point &point) {
         const int64_t size = point["tile_x"] * point["tile_y"];
-        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most) {
+        // A tile that is filled goes round the pads in optimized code alone.
+        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most && (!filled || tile_fits(shape, machine, point, false))) {
             most = size;
             best = point;
         }
