@@ -78,6 +78,12 @@ private:
     std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
     // Of what is computed from keys and values alone.
     std::vector<Expr> of_keys(std::vector<Expr> own) const { return args(std::move(own), &AttentionBatch::keys); }
+    // Of the mask's rows of a block of queries.
+    std::vector<Expr> of_mask(std::vector<Expr> own) const {
+        std::vector<Expr> all = args(std::move(own), &AttentionBatch::mask);
+        all.push_back(ib);
+        return all;
+    }
     // The same, of what each block of queries has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
@@ -111,8 +117,8 @@ private:
         if (shape_.mask) {
             const Expr column = tt * lanes + k;
             if (keys_ % lanes != 0 || partial)
-                define_within(Ms, own({k, i, tt}), column < keys_ && query() < queries_, mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
-            else define(Ms, own({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
+                define_within(Ms, of_mask({k, i, tt}), column < keys_ && query() < queries_, mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
+            else define(Ms, of_mask({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
         }
     }
 
@@ -156,7 +162,7 @@ private:
             X(at) = score;
         }
         // In a loop of its own: with the product it would not fit the instruction cache.
-        if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(at));
+        if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(of_mask({j, i, scored})));
         if (keys_ % lanes != 0) {
             const std::vector<Expr> last = own({j, i, key_tiles_ - 1});
             X(last) = strict_float(X(last) + behind(j));
@@ -231,12 +237,12 @@ private:
         whole_loops(out);
         fix_shape(out.output_buffer(), shape_.out_extents());
 
-        const auto of_heads = [&](Func f) {
-            if (heads_ > 1) f.bound_extent(batch_.var(0), heads_);
+        const auto of_heads = [&](Func f, bool AttentionBatch::*has = nullptr) {
+            if (heads_ > 1 && (has == nullptr || batch_.dim(0).*has)) f.bound_extent(batch_.var(0), heads_);
         };
-        const auto at_block = [&](Func f) {
+        const auto at_block = [&](Func f, bool AttentionBatch::*has = nullptr) {
             f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
-            of_heads(f);
+            of_heads(f, has);
         };
         const bool beside = machine_.timed() && shape_.streams(rows_, blocks_);
         const auto at_block_beside = [&](Func f) {
@@ -258,8 +264,7 @@ private:
         // Where all queries of some heads are together, values come while their scores are computed.
         if (heads_ > 1) Vt.compute_at(out, io);
         else at_head(Vt);
-        if (batch_.size() > 0 && batch_.dim(0).keys)
-            for (Func f : {Ks, Vt}) of_heads(f);
+        for (Func f : {Ks, Vt}) of_heads(f, &AttentionBatch::keys);
         const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && machine_.timed();
         Ks.vectorize(k, lanes).bound_extent(t, key_rows).bound_extent(c, depth_tiles_);
         // The values of a tile of keys come while those of the one before are turned, where all tiles are alike.
@@ -277,7 +282,7 @@ private:
         at_block_beside(Qs);
         if (shape_.mask) {
             Ms.vectorize(k, lanes);
-            at_block(Ms);
+            at_block(Ms, &AttentionBatch::mask);
             in_pads({Ms});
         }
         // A visit of the array, weights and the rows of a block, is an iteration of a loop over tiles.
