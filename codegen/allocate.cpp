@@ -158,7 +158,7 @@ private:
                     if (free[b].size() > free[bank].size()) bank = b;
             }
             if (free[bank].empty())
-                throw Error(fmt::format("cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
+                throw TooFewRegisters(fmt::format("cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
                                         cls == RegisterClass::Scalar ? "scalar" : cls == RegisterClass::Vector ? "vector" : "mask"));
             const int number = *free[bank].begin();
             free[bank].erase(free[bank].begin());

@@ -31,7 +31,7 @@ std::vector<Op> made_before_use(const std::vector<Op> &constants, const std::vec
 
 class Flatten {
 public:
-    Flatten(Kernel &kernel, bool in_order) : kernel_(kernel), in_order_(in_order) {}
+    Flatten(Kernel &kernel, bool in_order, MakeConstants constants) : kernel_(kernel), in_order_(in_order), constants_(constants) {}
 
     Blocks run() {
         open("entry");
@@ -120,7 +120,7 @@ private:
             for (const Op &op : blocks_[b].ops)
                 for (Reg r : reads_of(op))
                     if (is_constant(r) && !everywhere.count(r)) users[r].insert(b);
-        const bool many = users.size() + everywhere.size() > most;
+        const bool many = constants_ == MakeConstants::InBlocks || users.size() + everywhere.size() > most;
         std::vector<std::vector<Op>> entered(blocks_.size());
         std::map<std::tuple<size_t, int32_t, int>, Reg> made;   // by block, value and bank
         for (const auto &[r, blocks] : users) {
@@ -203,13 +203,14 @@ private:
 
     Kernel &kernel_;
     bool in_order_;
+    MakeConstants constants_;
     Blocks blocks_;
 };
 
 }  // namespace
 
-Blocks make_blocks(Kernel &kernel, bool in_order) {
-    return Flatten(kernel, in_order).run();
+Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants) {
+    return Flatten(kernel, in_order, constants).run();
 }
 
 std::string to_string(const Kernel &kernel, const Blocks &blocks) {

@@ -81,7 +81,9 @@ LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argum
     return {module.functions().front(), seconds_since(start)};
 }
 
-CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
+namespace {
+
+CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options, MakeConstants constants) {
     const auto dump = [&](const std::string &pass, const auto &text) {
         if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
     };
@@ -107,7 +109,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     dump("overlap", [&] { return to_string(kernel); });
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });
-    Blocks blocks = make_blocks(kernel, !options.optimize);
+    Blocks blocks = make_blocks(kernel, !options.optimize, constants);
     separate_registers(kernel, blocks);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);
@@ -118,6 +120,17 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
     result.generate_seconds = seconds_since(generate_start);
     return result;
+}
+
+}  // namespace
+
+CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
+    try {
+        return generate(lowered, machine, options, MakeConstants::AtStart);
+    } catch (const TooFewRegisters &) {
+        // Those of constants that wait from the start may be what is missing.
+        return generate(lowered, machine, options, MakeConstants::InBlocks);
+    }
 }
 
 CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine, const CompileOptions &options) {

@@ -8,6 +8,7 @@
 #include "codegen/blocks.h"
 #include "codegen/compile.h"
 #include "codegen/kernel_ir.h"
+#include "isa/error.h"
 
 namespace atalla::codegen {
 
@@ -30,8 +31,10 @@ void overlap(Kernel &kernel, bool ahead);
 void lower_addresses(Kernel &kernel, bool optimize);
 
 // Flattens the tree into basic blocks and adds the loop control. `in_order`: packing keeps the order of the operations, so that
-// what stands where it is needed takes a register for no longer.
-Blocks make_blocks(Kernel &kernel, bool in_order);
+// what stands where it is needed takes a register for no longer. `constants`: whether those that are not many are made once, at the start, or
+// each block makes its own.
+enum class MakeConstants { AtStart, InBlocks };
+Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants = MakeConstants::AtStart);
 
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);
@@ -56,7 +59,11 @@ struct Packed {
 };
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 
-// Assigns physical registers. Error if a class has too few.
+// Assigns physical registers.
+class TooFewRegisters : public Error {
+public:
+    using Error::Error;
+};
 void allocate(Kernel &kernel, Blocks &blocks);
 
 // Program with symbols and source map.

@@ -90,14 +90,14 @@ private:
     std::string wrong_;
 };
 
-std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize) {
+std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize, MakeConstants constants = MakeConstants::AtStart) {
     const Halide::Module module = Halide::Pipeline(definition.pipeline)
                                       .compile_to_module(definition.arguments, "kernel", Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
     Kernel kernel = match(module.functions().front(), machine, optimize);
     place(kernel, definition.layouts);
     overlap(kernel, optimize);
     lower_addresses(kernel, optimize);
-    Blocks blocks = make_blocks(kernel, !optimize);
+    Blocks blocks = make_blocks(kernel, !optimize, constants);
     if (optimize) assign_banks(kernel, blocks);
     pack(kernel, blocks, optimize);
     allocate(kernel, blocks);
@@ -148,6 +148,24 @@ TEST(Registers, HoldWhatIsReadUnderPressure) {
     silence_halide();
     const Machine machine = find_machine("ax01");
     EXPECT_EQ(check_registers(pipelines::product({150, 32, 96, 150, true}), machine, true), "");
+}
+
+// Where registers are too few for constants that wait in them from the start, blocks make their own.
+TEST(Registers, OfConstantsAreFreeInOtherBlocks) {
+    silence_halide();
+    Machine machine = find_machine("ax01");
+    const KernelDefinition kernel = pipelines::softmax({7, 50, 3});
+    const auto refused = [&](MakeConstants constants) {
+        try {
+            EXPECT_EQ(check_registers(kernel, machine, true, constants), "");
+            return false;
+        } catch (const TooFewRegisters &) {
+            return true;
+        }
+    };
+    while (!refused(MakeConstants::AtStart)) machine.regs.scalar -= 4;
+    EXPECT_FALSE(refused(MakeConstants::InBlocks));
+    EXPECT_NO_THROW(compile(kernel.pipeline, kernel.arguments, machine));
 }
 
 TEST(Registers, HoldWhatIsReadInRandomSchedules) {
