@@ -63,9 +63,8 @@ const Operator &find_operator(std::string_view name) {
         known.push_back(one->name());
         for (const std::string &schema : one->schemas()) known.push_back(fmt::format("aten::{}", schema));
     }
-    if (name.starts_with("aten"))
-        for (const Operator *one : operators())
-            if (has_schema(*one, plain_schema(name))) return *one;
+    for (const Operator *one : operators())
+        if (has_schema(*one, plain_schema(name))) return *one;
     const std::string nearest = nearest_name(name, known);
     throw Error(fmt::format("unknown operator '{}'{} ./atalla ops lists all {}", name,
                             nearest.empty() ? ";" : fmt::format("; did you mean '{}'?", nearest), names.size()));

@@ -10,7 +10,7 @@ namespace atalla {
 
 const std::vector<const Operator *> &operators();
 
-// By name, by ATen schema ("aten::softmax.int") or by an expression ("gelu(add(x, y))"); Error naming the nearest.
+// By name, by ATen schema ("aten::softmax.int" or "softmax.int") or by an expression ("gelu(add(x, y))"); Error naming the nearest.
 const Operator &find_operator(std::string_view name);
 
 // Where a call of a graph runs: its operator's workload, or the written decision why it is none (operator_decisions()).

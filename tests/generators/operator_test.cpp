@@ -24,6 +24,7 @@ std::string workload_error(const WorkloadArguments &arguments) {
 TEST(Registry, FindsByNameAndSchema) {
     EXPECT_EQ(find_operator("aten::addmm").name(), "addmm");
     EXPECT_EQ(find_operator("aten::linear.default").name(), "linear");
+    EXPECT_EQ(find_operator("constant_pad_nd").name(), "pad");
     EXPECT_EQ(gemm_op().name(), "gemm");
 }
 
