@@ -181,12 +181,12 @@ private:
         }
         return list;
     }
-    // The longest dimension that is read row by row becomes the rows of a tile.
+    // The longest dimension that is read row by row, or of a constant, becomes the rows of a tile.
     static void append(std::vector<Piece> &list, const MovedBox &start, int64_t run, std::vector<MovedBox::Dim> dims, int64_t vectors) {
         const int64_t most = std::max<int64_t>(1, vectors / (round_up(run, lanes) / lanes));
         size_t best = dims.size();
         for (size_t d = 0; d < dims.size(); d++)
-            if (dims[d].from != 0 && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
+            if ((dims[d].from != 0 || start.input < 0) && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
         Piece piece{start, run, {1, 0, 0}, {}};
         if (best == dims.size()) {
             piece.loops = std::move(dims);
