@@ -71,22 +71,15 @@ Halves halves_near_one(const Expr &m) {
     const Expr high = sub(add(m, number(24)), number(24));
     return {high, sub(m, high)};
 }
-// Of any number that stays finite when it is multiplied by 17 (Veltkamp).
-Halves halves(const Expr &a) {
-    const Expr t = mul(a, number(17)), high = sub(t, sub(t, a));
-    return {high, sub(a, high)};
-}
-
 Expr polynomial(const Expr &x, std::initializer_list<double> ascending) {
     Expr sum;
     for (const double *c = ascending.end(); c-- != ascending.begin();) sum = sum.defined() ? add(mul(x, sum), number(static_cast<float>(*c))) : number(static_cast<float>(*c));
     return sum;
 }
 
-// 1 / (m + low), m in [1, 2]: a seed of four bits, whose residual is then exact, and two terms of the series.
-Expr reciprocal_near_one(const Expr &m, const Expr &low = {}) {
-    Halves h = halves_near_one(m);
-    if (low.defined()) h.low = add(h.low, low);
+// 1 / m, m in [1, 2]: a seed of four bits, whose residual is then exact, and two terms of the series.
+Expr reciprocal_near_one(const Expr &m) {
+    const Halves h = halves_near_one(m);
     const Expr seed = sub(add(mul(add(mul(m, number(0.3235f)), number(-1.4556f)), m), number(12 + 2.1282f)), number(12));
     const Expr residual = sub(sub(one(), mul(h.high, seed)), mul(h.low, seed));
     return add(seed, mul(seed, add(mul(residual, residual), residual)));
@@ -149,14 +142,8 @@ Expr infinity() { return number(INFINITY); }
 Expr zero() { return number(0); }
 Expr not_a_number() { return number(NAN); }
 
-// exp(-|x|) and 1 / (1 + exp(-|x|)).
-struct Logistic {
-    Expr small, inverse;
-};
-Logistic logistic(const Expr &minus_magnitude) {
-    const Expr e = exponential(minus_magnitude), sum = add(e, one());
-    return {e, reciprocal_near_one(sum, sub(e, sub(sum, one())))};
-}
+// 1 / (1 + e), e in [0, 1]: about a point in the middle, so that the error of all sums but the last one is made smaller.
+Expr logistic(const Expr &e) { return polynomial(sub(e, number(0.4375f)), {0.6953125, -0.484375, 0.34375, -0.26171875, 0.1494140625}); }
 
 Expr with_sign_of(const Expr &x, const Expr &value) { return choose(less(x, zero()), negate(value), value); }
 
@@ -232,15 +219,15 @@ Expr logarithm(const Expr &x) {
 }
 
 Expr sigmoid(const Expr &x) {
-    const Logistic l = logistic(negate(magnitude(x)));
-    return choose(less(x, zero()), mul(l.small, l.inverse), l.inverse);
+    const Expr e = exponential(negate(magnitude(x))), inverse = logistic(e);
+    return choose(less(x, zero()), mul(e, inverse), inverse);
 }
 
+// From 1 on 1 - 2 e / (1 + e), e = exp(-2 |x|), whose quotient is a line in so small an e.
 Expr hyperbolic_tangent(const Expr &x) {
-    const Expr a = magnitude(x);
-    const Logistic l = logistic(mul(a, number(-2)));
-    const Expr beyond = with_sign_of(x, sub(one(), mul(add(l.small, l.small), l.inverse)));
-    const Expr square = mul(x, x), near = add(x, mul(x, mul(square, polynomial(square, {-0.333984375, 0.1328125, -0.052734375, 0.0181884765625, -0.0037078857421875}))));
+    const Expr a = magnitude(x), e = exponential(mul(a, number(-2)));
+    const Expr beyond = with_sign_of(x, add(one(), mul(e, polynomial(e, {-1.984375, 1.65625}))));
+    const Expr square = mul(x, x), near = add(x, mul(x, mul(square, polynomial(square, {-0.33203125, 0.1220703125, -0.0289306640625}))));
     return choose(equal(x, zero()), x, choose(less(a, one()), near, beyond));
 }
 
@@ -255,10 +242,9 @@ Expr error_function(const Expr &x) {
 
 // The smaller half is a product of two exponentials where one alone would be denormal.
 Expr silu(const Expr &x) {
-    const Expr a = magnitude(x), half = exponential(mul(a, number(-0.5f)));
-    const Logistic l = logistic(negate(a));
-    const Expr small = choose(less(number(80), a), mul(mul(x, half), half), mul(x, l.small));
-    return choose(less(x, zero()), mul(small, l.inverse), mul(x, l.inverse));
+    const Expr a = magnitude(x), half = exponential(mul(a, number(-0.5f))), e = exponential(negate(a)), inverse = logistic(e);
+    const Expr small = choose(less(number(80), a), mul(mul(x, half), half), mul(x, e));
+    return mul(choose(less(x, zero()), small, x), inverse);
 }
 
 // max(x, 0) - a Q(a), a = |x|, Q the upper tail of the normal distribution: exp(-a^2/2) in three exponents, of which those with the
@@ -276,35 +262,25 @@ Expr gelu(const Expr &x) {
     return sub(choose(positive, x, mul(x, zero())), tail);
 }
 
-// x / (1 + exp(-2u)), 2u = x w, w = c (1 + 0.044715 x^2): w in two parts, so that the exponents are exact to the last bit.
+// max(x, 0) - a e / (1 + e), a = |x|, e = exp(-a w(a)), w(a) = c + k a^2. About the nearest integer W, a = W + r, the exponent is
+// W w(W) + r (3 w(W) - 2 c) + 3 k W r^2 and a cube that is nearly a line in r. w(W) is g, some quarters, and a rest l, the first two
+// differences of which are exact. W g, r g and r (2 g - 3) are exact too (at 8, 9 and 10 thanks to the slope of g), and what is left of
+// the exponent, l (W + 3 r) + r (3 - 2 c + 3 k W r), is small. All parts are made negative, as the exponent is. From 10.5 on e is zero.
+// The numbers in l and in what is left are those with the smallest largest error over all inputs.
 Expr gelu_by_tanh(const Expr &x) {
-    const double c = 2 * std::sqrt(2 / M_PI), cubic = c * 0.044715;
-    const auto rounded = [](double value) { return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(value)))); };
-    const auto part = [](double value) { return number(static_cast<float>(value)); };
-    const double c_high = rounded(c), cubic_high = rounded(cubic);
-    const int unit = static_cast<int>(std::ceil(4 - std::log2(cubic_high)));
-    const double cubic_first = std::ldexp(std::round(std::ldexp(cubic_high, unit)), -unit), cubic_second = cubic_high - cubic_first;
-    const Expr a = at_most_number(magnitude(x), 10.5);
-    const Halves h = halves(a);
-    const Expr square = mul(a, a);
-    const Expr square_low = add(add(sub(mul(h.high, h.high), square), mul(mul(h.high, h.low), number(2))), mul(h.low, h.low));
-    const Expr product = mul(square, part(cubic_high));
-    const Halves s = halves(square);
-    Expr product_low = add(add(add(sub(mul(s.high, part(cubic_first)), product), mul(s.high, part(cubic_second))), mul(s.low, part(cubic_first))),
-                           mul(s.low, part(cubic_second)));
-    product_low = add(product_low, add(mul(square, part(cubic - cubic_high)), mul(square_low, part(cubic_high))));
-    const Expr w = add(part(c_high), product);
-    Expr w_low = choose(less(product, part(c_high)), sub(product, sub(w, part(c_high))), sub(part(c_high), sub(w, product)));
-    w_low = add(w_low, add(product_low, part(c - c_high)));
-    const Halves halves_of_w = halves(w);
-    const Expr second = mul(h.high, halves_of_w.low), third = mul(h.low, halves_of_w.high), sum = add(second, third);
-    const Expr back = sub(sum, second), lost = add(sub(second, sub(sum, back)), sub(third, back));
-    const Expr rest = add(add(mul(h.low, halves_of_w.low), mul(a, w_low)), lost);
-    const Expr e1 = exponential(negate(mul(h.high, halves_of_w.high))), e2 = exponential(negate(sum)), e3 = exponential(negate(rest));
-    const Expr e = mul(mul(e1, e2), e3), whole = add(e, one());
-    const Expr inverse = reciprocal_near_one(whole, sub(e, sub(whole, one())));
-    const Expr value = choose(less(x, zero()), mul(mul(mul(mul(x, e1), inverse), e2), e3), choose(less(number(10.5f), x), x, mul(x, inverse)));
-    return choose(less(x, number(-11)), mul(x, zero()), value);
+    const Expr positive = less(zero(), x), a = at_most_number(choose(positive, x, sub(zero(), x)), 10.5);
+    const Expr whole = sub(add(a, number(192)), number(192)), rest = sub(a, whole), twice = mul(rest, number(2)), square = mul(whole, whole);
+    // 1.5 - g, and -g: quarters are the last bits of the sum.
+    const Expr grid = add(sub(mul(square, number(-0.07568359375f)), number(47.75f)), number(48)), minus_g = sub(grid, number(1.5f));
+    const Expr exact = sub(sub(mul(square, number(-0.0625f)), grid), mul(square, number(0.0078125f)));
+    const Expr l = sub(sub(exact, mul(square, number(0.00104522705078125f))), number(0.095703125f));
+    const Expr left = add(mul(l, add(a, twice)), mul(rest, add(mul(mul(whole, rest), number(-0.212890625f)), number(0.1845703125f))));
+    const Expr first = mul(exponential(mul(whole, minus_g)), exponential(mul(rest, minus_g)));
+    const Expr second = mul(exponential(mul(twice, grid)), exponential(left));
+    // The smallest factor comes last: without a, e becomes denormal too early.
+    const Expr tail = mul(mul(mul(second, a), logistic(mul(first, second))), first);
+    // x times 0 has the sign of a zero, and is NaN for an infinity.
+    return sub(choose(positive, x, mul(x, zero())), tail);
 }
 
 Expr hard_sigmoid(const Expr &x) { return sixth_of_clamped(x); }

@@ -36,6 +36,13 @@ TEST(Numerics, EveryFunctionIsWithinThreeUlpsOfFloat64) {
     }
 }
 
+// The adder would bound these functions if they were made of halves.
+TEST(Numerics, FunctionsOfExponentialsTakeFewAdditions) {
+    const Machine machine = find_machine("ax01");
+    for (const auto &[expression, adds] : std::initializer_list<std::pair<const char *, int>>{{"sigmoid(x)", 8}, {"silu(x)", 9}, {"tanh(x)", 10}, {"gelu(x, approximate=tanh)", 22}})
+        EXPECT_LE(measure_numerics(expression, machine).work.work.adds, adds) << expression;
+}
+
 TEST(Expression, CanonicalText) {
     const auto canonical = [](const std::string &text) { return parse_expression(text).text(); };
     EXPECT_EQ(canonical(" gelu( add(x,y) ,approximate = tanh )"), "gelu(add(x, y), approximate=tanh)");
