@@ -60,6 +60,7 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     const int64_t iterations = (loop.sure() + loop.extent) / 2;
     int64_t least_cycles = (result ? result->interval : 2 * most) * iterations;
     int best_interval = 0;
+    bool evicting = false;
     ScheduleGraph best = graph;
     for (int most_here = iterations <= few_iterations ? std::min(2, allowed) : allowed; most_here <= allowed; most_here++) {
         std::vector<int> here = stages;
@@ -70,12 +71,15 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
         const int interval = least_interval(overlapped, here, least, std::min(most, gain_below - 1), true);
         if (interval == 0) continue;
         best_interval = interval;
+        evicting = evicting_;
         best = std::move(overlapped);
         least_cycles = interval * (iterations + most_here - 1);
     }
     if (best_interval > 0) {
         graph = std::move(best);
-        return overlapping_schedule(graph, best_interval);
+        ModuloSchedule schedule = overlapping_schedule(graph, best_interval);
+        schedule.evicting = evicting;
+        return schedule;
     }
     if (result) graph = std::move(one_stage);
     return result;
@@ -89,9 +93,15 @@ int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int>
         for (packed_ = 1; packed_ <= 4; packed_++)
             if (fits(graph, window, least, packed_)) return least;
     packed_ = 0;
-    for (int interval = least; interval <= most; interval += 1 + (interval - least) / 8)
-        if (fits(graph, window, interval, packed_)) return interval;
-    return 0;
+    evicting_ = false;
+    int found = 0;
+    for (int interval = least; interval <= most && found == 0; interval += 1 + (interval - least) / 8)
+        if (fits(graph, window, interval, packed_)) found = interval;
+    if (found == least || !can_evict(graph)) return found;
+    constexpr int least_gain = 50;   // one of so many cycles: placed once, operations wait a little less for each other
+    const int shorter = interval_with_evictions(graph, window, least, found > 0 ? found - found / least_gain : most + 1);
+    evicting_ = shorter > 0;
+    return evicting_ ? shorter : found;
 }
 
 ModuloSchedule ModuloScheduler::deferring_schedule(ScheduleGraph &graph, int interval) {
@@ -267,39 +277,6 @@ ResourceTable ModuloScheduler::empty_table(const ScheduleGraph &graph, int inter
     return table;
 }
 
-bool ModuloScheduler::registers_suffice(const ScheduleGraph &graph, int interval) const {
-    // Of the vectors some are left for what lives around the loop.
-    const int64_t vectors = overlapping_ ? machine_.regs.vector * 3 / 4 : machine_.regs.vector;
-    return most_live(graph, interval, RegisterClass::Mask) <= machine_.regs.mask - 1 && most_live(graph, interval, RegisterClass::Vector) <= vectors - 1;
-}
-
-int64_t ModuloScheduler::most_live(const ScheduleGraph &graph, int interval, RegisterClass cls) const {
-    std::map<int32_t, std::pair<int, int>> lives;   // first and last cycle
-    const auto touch = [&](Reg r, int cycle) {
-        if (!r.defined() || r.id <= all_lanes.id || kernel_.cls(r) != cls) return;
-        const auto [it, inserted] = lives.try_emplace(r.id, cycle, cycle);
-        it->second = {std::min(it->second.first, cycle), std::max(it->second.second, cycle)};
-    };
-    std::map<int32_t, bool> made;
-    for (size_t i = 0; i < graph.ops.size(); i++) {
-        touch(graph.ops[i].dst, graph.cycle[i]);
-        if (graph.ops[i].dst.defined()) made[graph.ops[i].dst.id] = true;
-        for (Reg r : reads_of(graph.ops[i])) touch(r, graph.cycle[i]);
-    }
-    std::vector<int> live(interval, 0);
-    // A register is free behind the packet that reads it last, which of the few masks may be one too late.
-    const int last_packet = cls == RegisterClass::Mask ? 1 : 0;
-    // One that other blocks share, or that lives from an iteration into the next, has its register all the time.
-    int throughout = cls == RegisterClass::Mask ? static_cast<int>(shared_masks_.size()) : 0;
-    for (const auto &[r, life] : lives) {
-        if (cls == RegisterClass::Mask && shared_masks_.count(Reg{r})) continue;
-        if (!made.count(r) || life.first / interval != life.second / interval) throughout++;
-        else
-            for (int cycle = life.first; cycle < life.second + last_packet; cycle++) live[cycle % interval]++;
-    }
-    return throughout + *std::max_element(live.begin(), live.end());
-}
-
 std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int interval) const {
     // A branch reaches 102 packets. A loop that a lane unit paces has fewer packets than cycles: merge_packets.
     const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 104;
@@ -349,7 +326,10 @@ ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTab
 
 bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
     const std::pair<int, int> between = room(graph, i, window, interval, start);
-    const int first = between.first, last = between.second;
+    return place_between(graph, table, i, between.first, between.second);
+}
+
+bool ModuloScheduler::place_between(ScheduleGraph &graph, ResourceTable &table, int i, int first, int last) const {
     const bool marker = is_marker(graph.ops[i]);
     const Claim &claim = claims_[i];
     const auto earliest = [&](int cycle) { return marker ? cycle : table.first_fit(claim, cycle, last); };
@@ -426,34 +406,6 @@ int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const 
     if (overlapping_ || edge.latency <= 1) return edge.latency;
     const Opcode from = graph.ops[edge.from].opcode;
     return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
-}
-
-void ModuloScheduler::shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval) {
-    constexpr int load_margin = 4;   // beside that of all loads
-    for (size_t o = order.size(); o-- > 0;) {
-        const int i = order[o];
-        const Op &op = graph.ops[i];
-        // Scalar steps too: one that touches a transfer's register would wait for the transfer. And weights, which then load back to back: what
-        // they wait for, their vectors and the time behind the last row, runs at once. And sums that run an iteration late anyway, where the
-        // adder has time: of the cycles before them some have no packet.
-        const Unit unit = info(op.opcode).unit;
-        const bool later_sum = window[i] > 1 && !overlapping_ && graph.cycle[i] >= interval && full_unit(graph, interval) == Unit::None;
-        const bool moves = op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || op.opcode == Opcode::vreg_ld || (unit == Unit::Ex1 && !op.side) || later_sum;
-        if (!moves) continue;
-        int last = window[i] * interval - 1;
-        for (int e : graph.out[i]) {
-            const Edge &edge = graph.edges[e];
-            if (edge.to != i) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval - (op.opcode == Opcode::vreg_ld ? load_margin : 0));
-        }
-        const int now = graph.cycle[i];
-        if (last <= now) continue;
-        const Claim &claim = claims_[i];
-        table.release(claim, now);
-        int cycle = last;
-        while (cycle > now && !table.fits(claim, cycle)) cycle--;
-        table.take(claim, cycle);
-        graph.cycle[i] = cycle;
-    }
 }
 
 int most_stages_with_sides(int64_t iterations, bool rows, bool weights) {

@@ -35,6 +35,7 @@ struct ModuloSchedule {
     std::vector<Op> prologue, epilogue;
     // The loop is the visit of a nest: the epilogue runs with the code in front of the loop, one turn of the nest later.
     bool later = false;
+    bool evicting = false;   // found by iterative modulo scheduling
 };
 
 // Can these operations, the end of a loop's last iteration, run where the nest comes to the front of that loop again?

@@ -62,10 +62,7 @@ bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &
         for (int i : chains_.in_turn[0])
             if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return false;
     if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0).all) return false;
-    const bool kept = std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
-        return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
-    });
-    return kept && registers_suffice(graph, interval);
+    return keeps_dependences(graph, interval) && registers_suffice(graph, interval);
 }
 
 bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {

@@ -1,4 +1,5 @@
-// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp.
+// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp,
+// lifetimes of values in modulo_lifetimes.cpp.
 #pragma once
 
 #include <map>
@@ -62,6 +63,8 @@ private:
     };
     Placed place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
+    // In these cycles, the wanted one if that is free.
+    bool place_between(ScheduleGraph &graph, ResourceTable &table, int i, int first, int last) const;
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
     // after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping);
@@ -78,6 +81,23 @@ private:
     // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
     // fewer registers.
     void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
+    // Moves an operation as late as its readers allow, and so many cycles less, where there is room.
+    void move_late(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int margin);
+
+    // Iterative modulo scheduling, of loops without rows of the array: the shortest interval found below another, 0 if there is none.
+    bool can_evict(const ScheduleGraph &graph) const;
+    int interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below);
+    bool place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval);
+    // Masks are few: each is made just before it is read.
+    void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
+    // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose theirs, or nothing
+    // if no cycle can be its own. Those late in `turn` lose theirs first.
+    std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, int i, std::pair<int, int> limits, int interval, int &forced, const std::vector<int> &turn) const;
+    // The first and the last cycle that dependences leave each operation, whatever cycles the others have; nothing if one has none.
+    std::optional<std::vector<std::pair<int, int>>> limits(const ScheduleGraph &graph, const std::vector<int> &window, int interval) const;
+    // Takes their cycle from the operations that keep this one from its; false, and nothing changed, if it has no room without them either.
+    bool make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn, std::vector<int> &evicted) const;
+    bool keeps_dependences(const ScheduleGraph &graph, int interval) const;
 
     // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
     int evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most);
@@ -101,6 +121,7 @@ private:
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     int turn_ = 0;                           // cycles by which the loop's boundary will move
     int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
+    bool evicting_ = false;                  // was the shortest interval found by evictions?
     bool overlapping_ = false;               // may an operation be in another stage than the first?
     int longest_ = 0;                        // greatest height
 };

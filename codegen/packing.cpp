@@ -161,7 +161,12 @@ private:
         if (!rows) return;
         ScheduleGraph even(kernel_, rows->loop, loop_of(b));
         std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, options_.overlap);
-        const auto cycles = [&](const ModuloSchedule &one) { return one.interval * (loop.extent + one.stages - 1); };
+        // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
+        constexpr int64_t waits = 16;   // one of so many cycles
+        const auto cycles = [&](const ModuloSchedule &one) {
+            const int64_t issued = one.interval * (loop.extent + one.stages - 1);
+            return one.evicting ? issued + issued / waits : issued;
+        };
         if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) {
             std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
             return;

@@ -1,0 +1,159 @@
+// Iterative modulo scheduling (Rau, 1994), for loops of lane operations whose units have little to spare: an operation without room gets a
+// cycle all the same, and those that it displaces there, or that a dependence puts elsewhere now, are placed once more. Placing each operation
+// once (modulo.cpp) needs an interval far above the resource bound where a few of the last operations must run within a few cycles.
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include "codegen/modulo_scheduler.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// Longer loops take too long, and lose less: they have more operations to choose from.
+constexpr size_t most_operations = 400;
+// Intervals tried whose schedules take too many registers: longer ones mostly do, too.
+constexpr int most_crowded = 3;
+
+// Cycles from `from` on to the next one that is `to` in some iteration.
+int behind(int from, int to, int interval) { return static_cast<int>(floor_mod(to - from, interval)); }
+
+}  // namespace
+
+bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
+    const auto plain = [](const Op &op) { return info(op.opcode).unit != Unit::Array; };
+    return machine_.timed() && overlapping_ && graph.ops.size() <= most_operations && std::all_of(graph.ops.begin(), graph.ops.end(), plain);
+}
+
+int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below) {
+    // Whole operations of a lane unit fill an interval.
+    const int unit = static_cast<int>(machine_.vec.ii);
+    int crowded = 0;
+    ScheduleGraph tried = graph;
+    for (int interval = least; interval < below && crowded < most_crowded; interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
+        if (!place_with_evictions(tried, window, interval)) continue;
+        if (registers_suffice(tried, interval)) {
+            graph = std::move(tried);
+            return interval;
+        }
+        crowded++;
+    }
+    return 0;
+}
+
+bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval) {
+    constexpr size_t placings = 6;   // of each operation on average
+    const size_t n = graph.ops.size();
+    const std::optional<std::vector<std::pair<int, int>>> limited = limits(graph, window, interval);
+    if (!limited) return false;
+    std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
+    ResourceTable table = empty_table(graph, interval, 0);
+    // First comes what must run first to leave the others their time.
+    std::vector<int> order(n), turn(n), forced(n, -1);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return (*limited)[a].second < (*limited)[b].second; });
+    for (size_t t = 0; t < n; t++) turn[order[t]] = static_cast<int>(t);
+    std::priority_queue<int, std::vector<int>, std::greater<>> waiting;   // turns
+    for (size_t t = 0; t < n; t++) waiting.push(static_cast<int>(t));
+    for (size_t left = placings * n; !waiting.empty(); left--) {
+        if (left == 0) return false;
+        const int i = order[waiting.top()];
+        waiting.pop();
+        const std::pair<int, int> between = room(graph, i, window[i], interval, 0), limit = (*limited)[i];
+        if (place_between(graph, table, i, std::max(between.first, limit.first), std::min(between.second, limit.second))) continue;
+        const std::optional<std::vector<int>> evicted = place_evicting(graph, table, i, limit, interval, forced[i], turn);
+        if (!evicted) return false;
+        for (int other : *evicted) waiting.push(turn[other]);
+    }
+    make_masks_late(graph, table, order, window, interval);
+    shorten_lifetimes(graph, table, order, window, interval);
+    return keeps_dependences(graph, interval);
+}
+
+std::optional<std::vector<std::pair<int, int>>> ModuloScheduler::limits(const ScheduleGraph &graph, const std::vector<int> &window, int interval) const {
+    std::vector<std::pair<int, int>> limits;
+    for (const int stages : window) limits.emplace_back(0, stages * interval - 1);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (const Edge &edge : graph.edges) {
+            const int apart = (edge.from == edge.to ? edge.latency : spaced(graph, edge)) - edge.distance * interval;
+            auto &[first, last] = limits[edge.to];
+            changed = changed || limits[edge.from].first + apart > first || last - apart < limits[edge.from].second;
+            first = std::max(first, limits[edge.from].first + apart);
+            limits[edge.from].second = std::min(limits[edge.from].second, last - apart);
+            if (first > last || limits[edge.from].first > limits[edge.from].second) return std::nullopt;
+        }
+    }
+    return limits;
+}
+
+std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &graph, ResourceTable &table, int i, std::pair<int, int> limits, int interval, int &forced, const std::vector<int> &turn) const {
+    int first = std::max(limits.first, waits_for_end(graph, i));
+    for (int e : graph.in[i]) {
+        const Edge &edge = graph.edges[e];
+        if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
+    }
+    first = std::min(first, limits.second);
+    // Not where it was put before, or two operations would displace each other for ever.
+    const int last = std::min(limits.second, first + interval - 1), least = std::max(limits.first, last - interval + 1);
+    int cycle = forced >= first && forced < last ? forced + 1 : first;
+    std::vector<int> evicted;
+    if (!is_marker(graph.ops[i])) {
+        const int tries = last - least + 1;
+        int t = 0;
+        for (; t < tries && !make_room(graph, table, i, cycle, interval, turn, evicted); t++) cycle = cycle == last ? least : cycle + 1;
+        if (t == tries) return std::nullopt;
+        table.take(claims_[i], cycle);
+    }
+    graph.cycle[i] = forced = cycle;
+    const auto check = [&](const Edge &edge, int other) {
+        if (edge.from == edge.to || graph.cycle[edge.from] < 0 || graph.cycle[edge.to] < 0) return;
+        if (graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + spaced(graph, edge)) return;
+        if (!is_marker(graph.ops[other])) table.release(claims_[other], graph.cycle[other]);
+        graph.cycle[other] = -1;
+        evicted.push_back(other);
+    };
+    for (int e : graph.in[i]) check(graph.edges[e], graph.edges[e].from);
+    for (int e : graph.out[i]) check(graph.edges[e], graph.edges[e].to);
+    return evicted;
+}
+
+bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn, std::vector<int> &evicted) const {
+    const Claim &mine = claims_[i];
+    const int rows_apart = static_cast<int>(std::max(machine_.pad.read_ii, machine_.pad.write_ii));
+    std::vector<int> beside;   // what may be in the way
+    for (size_t other = 0; other < graph.ops.size(); other++) {
+        if (graph.cycle[other] < 0 || is_marker(graph.ops[other])) continue;
+        const Claim &its = claims_[other];
+        const int after = behind(cycle, graph.cycle[other], interval), before = behind(graph.cycle[other], cycle, interval);
+        const bool unit = its.unit == mine.unit && (after < mine.busy || before < its.busy || (its.unit == Unit::Vlsu && std::min(after, before) < rows_apart));
+        const bool result = its.written_bank >= 0 && its.written_bank == mine.written_bank && behind(cycle + mine.latency, graph.cycle[other] + its.latency, interval) == 0;
+        if (after == 0 || unit || result) beside.push_back(static_cast<int>(other));
+    }
+    std::sort(beside.begin(), beside.end(), [&](int a, int b) { return turn[a] > turn[b]; });
+    size_t released = 0;
+    for (; released < beside.size() && !table.fits(mine, cycle); released++) table.release(claims_[beside[released]], graph.cycle[beside[released]]);
+    const bool fits = table.fits(mine, cycle);
+    // Those that were not in the way keep their cycles, from the first in turn on.
+    if (fits) table.take(mine, cycle);
+    while (released-- > 0) {
+        const int other = beside[released];
+        if (!fits || table.fits(claims_[other], graph.cycle[other])) {
+            table.take(claims_[other], graph.cycle[other]);
+            continue;
+        }
+        graph.cycle[other] = -1;
+        evicted.push_back(other);
+    }
+    if (fits) table.release(mine, cycle);
+    return fits;
+}
+
+bool ModuloScheduler::keeps_dependences(const ScheduleGraph &graph, int interval) const {
+    return std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
+        return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
+    });
+}
+
+}  // namespace atalla::codegen

@@ -1,0 +1,67 @@
+// Iterative modulo scheduling: a loop of lane operations that placing each operation once gives a longer interval than its units need.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "codegen/modulo.h"
+#include "codegen/resources.h"
+#include "tests/codegen/operations.h"
+
+namespace atalla::codegen {
+namespace {
+
+// Rows of a polynomial whose negative arguments take another value, made by operations in their lanes alone.
+struct FullAdder : Fixture, testing::Test {
+    static constexpr int64_t iterations = 64;
+    static constexpr int rows = 4, terms = 2;
+
+    FullAdder() {
+        counted_loop(iterations);
+        in = allocation("in", rows * iterations);
+        out = allocation("out", rows * iterations);
+        bound = vector("bound");
+        for (int row = 0; row < rows; row++) add_row(row);
+    }
+
+    void add_row(int row) {
+        const Reg x = vector("x"), negative = mask("negative"), small = mask("small"), result = vector("result");
+        ops.push_back(moving(load(x, in, row)));
+        ops.push_back(op(Opcode::mlt_mvv, negative, {x, bound}));
+        Reg sum = x;
+        for (int term = 0; term < terms; term++) {
+            const Reg product = vector("product"), next = vector("sum");
+            ops.push_back(op(Opcode::mul_vv, product, {sum, x}));
+            ops.push_back(op(Opcode::add_vv, next, {product, bound}));
+            sum = next;
+        }
+        ops.push_back(op(Opcode::sub_vv, result, {sum, x}));
+        ops.push_back(op(Opcode::mlt_mvv, small, {sum, bound}));
+        ops.push_back(masked(Opcode::sub_vv, result, {x, bound}, negative));
+        ops.push_back(masked(Opcode::sub_vv, result, {bound, x}, small));
+        ops.push_back(moving(store(result, out, row)));
+    }
+    static Op moving(Op access) {
+        access.access->row.terms = {{0, rows}};
+        return access;
+    }
+
+    Reg bound;
+    int in = 0, out = 0;
+    std::vector<Op> ops;
+};
+
+TEST_F(FullAdder, GetsAnIntervalNearItsBound) {
+    ScheduleGraph graph(kernel, ops, 0);
+    const std::vector<Edge> edges = graph.edges;
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    const int bound_of_units = resource_bound(kernel, ops);
+    EXPECT_LE(schedule->interval, bound_of_units + bound_of_units / 16);
+    ASSERT_EQ(schedule->stage.size(), ops.size());
+    const auto cycle = [&](int i) { return graph.cycle[i] + schedule->stage[i] * schedule->interval; };
+    for (const Edge &edge : edges)
+        EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+}
+
+}  // namespace
+}  // namespace atalla::codegen
