@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/index.h"
 #include "codegen/passes.h"
 #include "isa/error.h"
 
@@ -19,6 +20,7 @@ struct PointerKey {
     Reg slot;
     int copy = 0;
     bool stores = false;            // reads and writes that move with a loop: where iterations overlap, they are at different rows
+    bool wraps = false;             // may be below zero: wrapped inside the pad
     auto operator<=>(const PointerKey &) const = default;
 };
 
@@ -156,7 +158,17 @@ private:
             if (!step) throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
             key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
+        key.wraps = may_be_below_zero(key);
         return key;
+    }
+
+    // Rows of a pad wrap, so the sum with a constant row may come back into it. The functional machine looks at the pointer alone, and
+    // takes one outside of a pad for an address of memory.
+    bool may_be_below_zero(const PointerKey &key) const {
+        if (kernel_.machine->timed()) return false;
+        const int64_t base = key.slot.defined() ? 0 : kernel_.allocations[key.allocation].base_row * kernel_.machine->pad.row_bytes;
+        const std::optional<Limits> limits = IndexScope(kernel_).range({base, key.terms});
+        return !limits || limits->low < 0;
     }
 
     int64_t constant_row(const Op &op) const { return kernel_.allocations[op.access->allocation].row_in_pad(op.access->row.constant); }
@@ -194,7 +206,13 @@ private:
     Reg pointer(const PointerKey &key, std::map<PointerKey, Reg> &pointers, Body &out) {
         if (const auto it = pointers.find(key); it != pointers.end()) return it->second;
         Reg r;
-        if (key.terms.empty()) {
+        if (key.wraps) {
+            PointerKey whole = key;
+            whole.wraps = false;
+            const Reg p = pointer(whole, pointers, out);
+            r = emit(Opcode::and_s, p, kernel_.constant(static_cast<int32_t>(kernel_.machine->pad.bytes - 1)), 0, out);
+            if (first_row(p) != 0) first_row_of_[r] = first_row(p);
+        } else if (key.terms.empty()) {
             r = outermost(key, out);
         } else {
             // Terms of enclosing loops that no loop prepared (non-linear ones): computed here.
@@ -269,10 +287,10 @@ private:
             // What the pointer is as far as this loop and those around it decide.
             PointerKey key = full, rest = full;
             bool linear = true;
-            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = false;
+            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = key.wraps = false;
             rest.stores = false;
             int64_t bytes = 0;
-            std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); });
+            if (std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); }) > 0) rest.wraps = false;
             for (auto [atom, coefficient] : key.terms)
                 if (depends_on(atom, loop.id)) {
                     if (kernel_.atoms[atom].is_loop) bytes = coefficient;

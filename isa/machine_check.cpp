@@ -33,10 +33,10 @@ void check_machine(const Machine &machine) {
         std::tie(machine.dcache, machine.icache, machine.pad, machine.sdma, machine.dram);
     require(machine, pad.bytes % pad.row_bytes == 0, "pad.bytes must be a multiple of pad.row_bytes");
 
-    // Addresses are cut into lines, sectors, beats and rows by their bits.
+    // Addresses are cut into lines, sectors, beats and rows by their bits, and rows of a pad go round it.
     for (const std::string_view key :
          {"dcache.bytes", "dcache.ways", "dcache.line", "dcache.beat", "icache.bytes", "icache.line", "icache.sector",
-          "sdma.beat", "dram.row_bytes", "dram.banks", "dram.groups"}) {
+          "pad.bytes", "sdma.beat", "dram.row_bytes", "dram.banks", "dram.groups"}) {
         const int64_t value = find_parameter(key)->get(machine);
         require(machine, power_of_two(value), fmt::format("{} is {}, but it must be a power of two", key, value));
     }

@@ -237,6 +237,7 @@ TEST_F(WrongFile, Contradictions) {
         return message();
     };
     EXPECT_EQ(with("pad", "bytes", 100), "machine ax01: pad.bytes must be a multiple of pad.row_bytes");
+    EXPECT_EQ(with("pad", "bytes", 192), "machine ax01: pad.bytes is 192, but it must be a power of two");
     EXPECT_EQ(with("sdma", "beat", 24), "machine ax01: sdma.beat is 24, but it must be a power of two");
     EXPECT_EQ(with("icache", "sector", 128), "machine ax01: icache.line must be a multiple of icache.sector");
     EXPECT_EQ(with("icache", "line", 4096), "no error");

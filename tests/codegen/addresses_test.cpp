@@ -1,0 +1,55 @@
+// Addresses of rows in the pads: each access finds its row, whatever its pointer is made of.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "generators/host_jit.h"
+#include "generators/vocabulary.h"
+#include "isa/machine.h"
+#include "tests/generators/kernel_check.h"
+
+namespace atalla {
+namespace {
+
+using namespace Halide;
+using namespace vocabulary;
+
+// Y = X + 1, with all rows of X in the pads and straight code for a block; the last one of rows begins earlier than its number says.
+KernelDefinition blocks_of_resident_rows(int rows, int block) {
+    constexpr int cols = 32;
+    Var n("n"), m("m"), mo("mo"), mi("mi");
+    ImageParam x = tensor("X", {cols, rows});
+    Func all("all"), sums("sums"), out("Y");
+    all(n, m) = x(n, m);
+    sums(n, m) = strict_float(all(n, m) + bf16(1.0f));
+    out(n, m) = sums(n, m);
+    out.bound(n, 0, cols).bound(m, 0, rows).split(m, mo, mi, block, TailStrategy::ShiftInwards);
+    all.compute_root();
+    sums.compute_at(out, mo).vectorize(n, 32).unroll(m);
+    in_pads({all, sums});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(x);
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
+// A pointer that is made of the block's first row is below the buffer, which may begin at row 0 of its pad.
+TEST(Addresses, OfBlocksThatBeginEarlier) {
+    for (const auto &[rows, block] : {std::pair(19, 2), std::pair(18, 4), std::pair(7, 5)}) {
+        const KernelDefinition kernel = blocks_of_resident_rows(rows, block);
+        std::mt19937 random(1);
+        const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
+        for (const char *machine : {"ax01", "fsim"})
+            for (const bool optimize : {false, true})
+                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, fmt::format("{} rows on {}, optimize {}", rows, machine, optimize));
+    }
+}
+
+}  // namespace
+}  // namespace atalla
