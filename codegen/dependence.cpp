@@ -138,6 +138,7 @@ private:
             // The transfers it may start share the engines with the others: best in the middle between them.
             for (const Op &inner : *op.side) {
                 if (!is_transfer(inner)) continue;
+                behind_barrier(inner, i, iteration);
                 if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, apart_);
                 const auto before = side_engine_.find(inner.pad);
                 if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0]) edge(before->second, i, iteration, apart_);
@@ -158,8 +159,7 @@ private:
                 if (!op.ahead || !machine_.timed()) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
                 else if (before_change || other->earlier) edge(site, i, iteration, 1);
             }
-            if (op.opcode == Opcode::scpad_st)
-                if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
+            behind_barrier(op, i, iteration);
             if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
                 edge(last->second, i, iteration, 1);
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
@@ -170,6 +170,12 @@ private:
             if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};
         }
+    }
+
+    // What leaves the pads has been stored there: operation i starts the transfer, itself or out of line.
+    void behind_barrier(const Op &transfer, int i, int iteration) {
+        if (transfer.opcode != Opcode::scpad_st) return;
+        if (const auto w = barrier_.find(transfer.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
     }
 
     // A transfer without a wait: it is over when the next packet begins, and what another direction moves may be the same bytes.

@@ -73,6 +73,19 @@ TEST_F(StraightCodeTest, KeepsItsOrderWhereItMust) {
     }
 }
 
+// A result leaves when it has been stored, in line as out of line.
+TEST_F(StraightCodeTest, TransfersOutOfLineFollowTheFence) {
+    const int out = allocation("out", 1);
+    const Reg condition = kernel.scalar("condition");
+    Op fence, leave = op(Opcode::scpad_st, kernel.scalar("base"), {}), branch = op(Opcode::bne_s, condition, {condition, zero_scalar});
+    fence.orders = leave.orders = out;
+    fence.fence = true;
+    leave.pad = 0;
+    branch.side = std::make_shared<std::vector<Op>>(std::vector{leave});
+    const std::vector<Edge> edges = dependences(kernel, {store(vector("result"), out, 0), fence, branch}, -1, false);
+    EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const Edge &edge) { return edge.from == 1 && edge.to == 2 && edge.latency >= 1 && edge.distance == 0; }));
+}
+
 TEST_F(StraightCodeTest, DenserCodeHasFewerPacketsWhereChainsAreLong) {
     // One chain: a packet an operation and nothing to fill the waits with; with dear packets loads join them.
     StraightCode code(kernel, chains(4), {}, false);
