@@ -52,7 +52,7 @@ void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) 
         space.constraint("made rows: " + constraint.name, std::move(names), constraint.protects, [holds = constraint.holds](const Point &point) { return holds(prologue_point(point)); });
     }
     // The last block begins earlier where blocks are not whole.
-    space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)}, "Blocks of rows that are made before begin at the first pad, which straight-line code counts from.",
+    space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)}, "Blocks of rows that are made before begin at the first pad: straight-line code knows the pad of each row, and all would be in one otherwise.",
                      [m = shape.m, round = machine.pad.count](const Point &point) {
                          const int64_t rows = std::min(point["rows"], m);
                          return point[outer_name(block_rows)] == 0 || rows == m || (rows % round == 0 && m % round == 0);
