@@ -5,10 +5,12 @@ goes the same way from here and from a file. Options: machine, database, tune, t
 of what otherwise runs in PyTorch with a warning.
 """
 
+import hashlib
 import warnings
 
 from ._errors import AtallaError
 from .model import compile as compile_program
+from .model import export_lock
 
 _options = {"machine", "database", "tune", "trials", "on_host", "strict"}
 
@@ -35,15 +37,16 @@ class _Graph:
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
             return self._in_pytorch(args, "gradients are needed: call the model under torch.no_grad() to run it on the accelerator")
         key = tuple(self._key(a, w) for a, w in zip(args, self._is_weight))
-        if key not in self._compiled:
-            try:
-                self._compiled[key] = self._compile(args)
-            except AtallaError as error:
-                if self._strict:
-                    raise
-                self._compiled[key] = None
-                warnings.warn(f"atalla: this graph runs in PyTorch: {error}", stacklevel=2)
-        compiled = self._compiled[key]
+        with export_lock():
+            if key not in self._compiled:
+                try:
+                    self._compiled[key] = self._compile(args)
+                except AtallaError as error:
+                    if self._strict:
+                        raise
+                    self._compiled[key] = None
+                    warnings.warn(f"atalla: this graph runs in PyTorch: {error}", stacklevel=2)
+            compiled = self._compiled[key]
         if compiled is None:
             return self._graph(*args)
         return tuple(compiled(self._inputs(args)))
@@ -61,8 +64,12 @@ class _Graph:
         import torch
         if not isinstance(value, torch.Tensor):
             return value
-        # A weight's values are in the compiled model: another tensor, or a changed one, is another model.
-        return (value.data_ptr(), value._version) if is_weight else (value.dtype, tuple(value.shape))
+        kind = (value.dtype, tuple(value.shape))
+        if not is_weight:
+            return kind
+        # A weight's values are in the compiled model, so other values are another model. Nothing but the values tells: a change
+        # through `.data` leaves address and version as they are, and a new tensor may lie where the old one was.
+        return kind, hashlib.sha1(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy(), usedforsecurity=False).digest()
 
     def _inputs(self, args):
         import torch

@@ -111,6 +111,8 @@ class CompiledModel:
         for name, value in kwargs.items():
             if name not in names:
                 raise TypeError(f"the model has no input '{name}'; it has {', '.join(names)}")
+            if name in values:
+                raise TypeError(f"input '{name}' is given twice, by position and by name")
             values[name] = value
         if len(args) > len(names) or len(values) < len(names):
             missing = [name for name in names if name not in values]
@@ -242,6 +244,12 @@ class _Signature:
         return tree_unflatten([value if constant else next(left) for constant, value in self._constants], self._out_spec)
 
 
+def export_lock():
+    """Dynamo's own lock: PyTorch traces in one thread at a time."""
+    from torch._dynamo.convert_frame import compile_lock
+    return compile_lock
+
+
 def load(file):
     """A compiled model from a .atl file."""
     return CompiledModel(file)
@@ -262,7 +270,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
             archive = pathlib.Path(exported)
         else:
             import torch
-            with torch.no_grad():
+            with torch.no_grad(), export_lock():
                 if isinstance(exported, torch.nn.Module):
                     exported = torch.export.export(exported, tuple(args or ()), kwargs=kwargs, strict=False)
                 signature = _Signature(exported)

@@ -1,5 +1,6 @@
 """torch.compile with the backend, as users call it."""
 
+import concurrent.futures
 import warnings
 
 import pytest
@@ -99,6 +100,36 @@ def test_changed_weights_are_seen():
         compiled(x)
         model.weight.mul_(-2)
         assert close(compiled(x), model(x))
+        model.weight.data.neg_()   # PyTorch counts no new version of the tensor
+        assert close(compiled(x), model(x))
+
+
+def test_weights_of_inference_mode():
+    with torch.inference_mode():
+        model = torch.nn.Linear(16, 4).eval()
+        x = torch.randn(2, 16)
+        assert close(torch.compile(model, backend=backend)(x), model(x))
+
+
+def test_operators_may_be_kept_on_the_host():
+    model = Attention().eval()
+    compiled = torch.compile(model, backend=backend, options={"strict": True, "on_host": ["aten::linear"]})
+    with torch.no_grad():
+        x = torch.randn(2, 8, 32)
+        assert close(compiled(x), model(x))
+
+
+def test_threads_may_call_first_at_the_same_time():
+    model = Attention().eval()
+    compiled = torch.compile(model, backend=backend, options={"strict": True})
+
+    def call(size):
+        with torch.no_grad():
+            x = torch.randn(size, 8, 32)
+            return close(compiled(x), model(x))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(call, (2, 2, 3, 4))) == [True] * 4
 
 
 def test_training_runs_in_pytorch():

@@ -165,6 +165,8 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
     loaded = atalla.load(tmp_path / "m.atl")
     with pytest.raises(TypeError, match="the model has no input 'y'"):
         loaded(y=x)
+    with pytest.raises(TypeError, match=f"input '{loaded.inputs[0]['name']}' is given twice"):
+        loaded(x, **{loaded.inputs[0]["name"]: x})
     with pytest.raises(TypeError, match="missing: "):
         loaded()
     with pytest.raises(atalla.AtallaError, match="No such file"):
