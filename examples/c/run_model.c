@@ -28,7 +28,13 @@ int main(int argc, char **argv) {
             fprintf(stderr, "run_model: input %s is not float32\n", name);
             return 1;
         }
-        for (int32_t d = 0; d < rank; d++) elements *= sizes[d];
+        for (int32_t d = 0; d < rank; d++) {
+            if (sizes[d] < 0) {
+                fprintf(stderr, "run_model: the sizes of input %s differ from call to call\n", name);
+                return 1;
+            }
+            elements *= sizes[d];
+        }
         float *ones = malloc((size_t)elements * sizeof *ones);
         if (ones == NULL) return 1;
         for (int64_t e = 0; e < elements; e++) ones[e] = 1;

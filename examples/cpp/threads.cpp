@@ -3,9 +3,10 @@
 #include <atalla.h>
 
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <stdexcept>
-#include <thread>
+#include <string>
 #include <vector>
 
 namespace {
@@ -31,11 +32,15 @@ atalla_counters run(const atalla_model *model, float value) {
     check(atalla_context_create(model, 0, &made));
     const std::unique_ptr<atalla_context, Release> context(made);
     for (size_t i = 0; i < atalla_model_inputs(model); i++) {
+        const char *name = nullptr;
         int32_t rank = 0;
         int64_t sizes[ATALLA_MAX_RANK];
-        check(atalla_model_input(model, i, nullptr, nullptr, &rank, sizes));
+        check(atalla_model_input(model, i, &name, nullptr, &rank, sizes));
         int64_t elements = 1;
-        for (int32_t d = 0; d < rank; d++) elements *= sizes[d];
+        for (int32_t d = 0; d < rank; d++) {
+            if (sizes[d] < 0) throw std::runtime_error("the sizes of input " + std::string(name) + " differ from call to call");
+            elements *= sizes[d];
+        }
         std::vector<float> data(static_cast<size_t>(elements), value);
         const atalla_tensor tensor = {data.data(), ATALLA_FLOAT32, rank, sizes, nullptr};
         check(atalla_set_input(context.get(), i, &tensor));
@@ -53,13 +58,13 @@ int main(int argc, char **argv) {
     try {
         if (argc != 2) throw std::runtime_error("usage: threads MODEL.atl");
         const auto model = load(argv[1]);
-        std::vector<atalla_counters> counters(4);
-        std::vector<std::thread> threads;
-        for (size_t t = 0; t < counters.size(); t++) threads.emplace_back([&, t] { counters[t] = run(model.get(), static_cast<float>(t)); });
-        for (std::thread &thread : threads) thread.join();
-        for (const atalla_counters &c : counters)
+        std::vector<std::future<atalla_counters>> runs;
+        for (int t = 0; t < 4; t++) runs.push_back(std::async(std::launch::async, run, model.get(), static_cast<float>(t)));
+        for (std::future<atalla_counters> &one : runs) {
+            const atalla_counters c = one.get();
             std::printf("%llu cycles, %llu runs, %llu programs loaded\n", static_cast<unsigned long long>(c.cycles),
                         static_cast<unsigned long long>(c.runs), static_cast<unsigned long long>(c.programs_loaded));
+        }
         return 0;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "threads: %s\n", error.what());

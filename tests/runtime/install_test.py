@@ -49,6 +49,14 @@ class Install(unittest.TestCase):
         output = self.run_checked(self.build("cpp") / "threads", self.model)
         self.assertEqual(output, "0 cycles, 2 runs, 0 programs loaded\n" * 4)
 
+    def test_examples_refuse_sizes_that_differ(self):
+        model = self.work / "symbolic.atl"
+        self.work.mkdir(exist_ok=True)
+        self.run_checked(options.model_maker, model, "symbolic")
+        for example, program in (("c", "run_model"), ("cpp", "threads")):
+            done = subprocess.run([self.build(example) / program, model], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (1, f"{program}: the sizes of input x differ from call to call\n"))
+
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is not installed")
     def test_pkg_config(self):
         places = list(self.prefix.glob("lib*/**/pkgconfig"))
