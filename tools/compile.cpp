@@ -120,15 +120,15 @@ int main(int argc, char **argv) {
     app.add_option("-o,--output", options.output, "The .atl file to write")->required();
     app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     app.add_option("--model", options.model, "Which model, if the archive holds several");
-    app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)");
+    app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)")->allow_extra_args(false);
     app.add_flag("--fill", options.fill, "Calls may have smaller sizes than the next specialization, which is filled up: for sizes along which nothing mixes, such as a batch");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
-    app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated");
-    app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated");
+    app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false);
+    app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false);
     app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");
     app.add_flag("--json", options.json, "Print a JSON object");

@@ -104,28 +104,31 @@ std::string emitted(const Graph &graph, const std::string &form) {
 }
 
 void inspect_loadable(const Options &options) {
+    const bool of_a_graph = options.code || options.operators || options.parameters || options.symbols || options.support || options.plan || !options.plan_svg.empty() ||
+                            options.passes || !options.skipped.empty() || !options.dump_after.empty() || !options.emit.empty() || !options.model.empty();
+    if (of_a_graph) throw Error("a compiled model has no graph any more: only --json and -o go with a .atl file");
     const std::shared_ptr<const Model> model = Model::load(options.file);
-    if (options.json) std::cout << describe(*model).dump(2) << "\n";
-    else fmt::print("{}", describe_text(*model));
+    write(options.json ? describe(*model).dump(2) + "\n" : describe_text(*model), options.output);
 }
 
-void print_sections(const ImportedModel &model, const Options &options) {
+std::string sections(const ImportedModel &model, const Options &options) {
     const Graph &graph = model.graph;
-    fmt::print("{}: written by PyTorch {}, schema {}, {}\n", graph.name, model.torch_version, model.schema_version,
-               model.dialect == "TRAINING" ? "plain export" : "decomposed export");
+    std::string text = fmt::format("{}: written by PyTorch {}, schema {}, {}\n", graph.name, model.torch_version, model.schema_version,
+                                   model.dialect == "TRAINING" ? "plain export" : "decomposed export");
     const bool some = options.code || options.operators || options.parameters || options.symbols || options.support;
-    if (!some) fmt::print("\n{}", print_table(graph));
-    if (options.code) fmt::print("\n{}", print_code(graph));
-    if (options.operators) fmt::print("\n{}", print_operators(graph));
-    if (options.parameters) fmt::print("\n{}", print_parameters(graph));
-    if (options.symbols) fmt::print("\n{}", print_symbols(graph));
-    if (options.support) fmt::print("\n{}", support_text(support_report(at_example(graph), all_registries())));
+    if (!some) text += "\n" + print_table(graph);
+    if (options.code) text += "\n" + print_code(graph);
+    if (options.operators) text += "\n" + print_operators(graph);
+    if (options.parameters) text += "\n" + print_parameters(graph);
+    if (options.symbols) text += "\n" + print_symbols(graph);
+    if (options.support) text += "\n" + support_text(support_report(at_example(graph), all_registries()));
+    return text;
 }
 
 // Of the graph before the passes, which the compiler runs itself.
 void print_plan(const Graph &graph, const Options &options) {
     const PlannedModel planned = planned_model(graph, options.machine, {options.skipped.begin(), options.skipped.end()});
-    if (options.plan) fmt::print("{}", planned.text);
+    if (options.plan) write(planned.text, options.output);
     if (!options.plan_svg.empty()) write(planned.svg, options.plan_svg);
 }
 
@@ -146,7 +149,7 @@ void inspect(const Options &options) {
         if (options.support) result["support"] = support_json(support_report(at_example(model.graph), all_registries()));
         return write(result.dump(2) + "\n", options.output);
     }
-    print_sections(model, options);
+    write(sections(model, options), options.output);
 }
 
 }  // namespace
@@ -168,12 +171,12 @@ int main(int argc, char **argv) {
     app.add_option("--plan-svg", options.plan_svg, "File to draw the memory plan into");
     app.add_option("--machine", options.machine, "Of the plan: a machine's name or file")->capture_default_str();
     app.add_flag("--passes", options.passes, "Run the passes first");
-    app.add_option("--skip", options.skipped, "A pass to leave out (runs the others)");
+    app.add_option("--skip", options.skipped, "A pass to leave out (runs the others)")->allow_extra_args(false);
     app.add_option("--dump-after", options.dump_after, "Print the graph after this pass, or after 'all', to standard error");
     app.add_flag("--list-passes", options.list_passes, "The passes in their order");
     app.add_option("--emit", options.emit, "Write the graph for another tool")->check(CLI::IsMember({"mlir", "dot", "rpn"}));
     app.add_option("-o,--output", options.output, "File to write (standard output if not given)");
-    app.add_option("--library", options.libraries, "Shared library with operators and passes of your own");
+    app.add_option("--library", options.libraries, "Shared library with operators and passes of your own")->allow_extra_args(false);
     app.add_flag("--json", options.json, "Everything as JSON");
     return run_tool(app, argc, argv, [&] { inspect(options); });
 }

@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
     const atalla::WorkloadOptions what(app, argc, argv, true);
     app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) or compiled model (.atl) instead of an operator");
     app.add_option("--machine", options.machine, "A machine's name or file; a compiled model has its own")->capture_default_str();
-    app.add_option("--input", options.inputs, "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given");
+    app.add_option("--input", options.inputs, "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given")->allow_extra_args(false);
     app.add_option("--point", options.point, "This schedule instead of the stored winner");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--hottest", options.hottest, "How many packets to list")->capture_default_str();

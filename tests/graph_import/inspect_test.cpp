@@ -29,6 +29,14 @@ TEST(InspectTool, PrintsSections) {
     EXPECT_THAT(inspect("--help").out, testing::HasSubstr("atalla inspect model.pt2 --support"));
 }
 
+TEST(InspectTool, WritesSectionsToAFile) {
+    const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "atalla_inspect_sections.txt";
+    EXPECT_EQ(inspect(model + " --code -o " + file.string()).out, "");
+    std::ifstream stream(file);
+    EXPECT_THAT(std::string(std::istreambuf_iterator<char>(stream), {}), testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
+    std::filesystem::remove(file);
+}
+
 TEST(InspectTool, WritesJson) {
     const nlohmann::json json = nlohmann::json::parse(inspect(model + " --json --support").out);
     EXPECT_EQ(json.at("nodes").at(0).at("target"), "aten::mul.Tensor");
@@ -44,6 +52,7 @@ TEST(InspectTool, RefusesWithOneSentence) {
                                              {model + " --model other", "no model 'other'; there are model"},
                                              {model + " --emit rpn -o /nowhere/x", "/nowhere/x: cannot be written"},
                                              {model + " --library /nowhere.so", "/nowhere.so: cannot be loaded"},
+                                             {"model.atl --emit mlir", "a compiled model has no graph any more: only --json and -o go with a .atl file"},
                                              {"", "name a .pt2 or .atl file"}}) {
         const atalla::Output output = inspect(arguments);
         EXPECT_EQ(output.status, 1) << arguments;
@@ -57,6 +66,7 @@ TEST(InspectTool, TakesAUsersLibrary) {
     const atalla::Output support = inspect(model + " --support" + library);
     EXPECT_EQ(support.status, 0) << support.out;
     EXPECT_THAT(support.out, testing::HasSubstr("aten::mul.Tensor  mine"));
+    EXPECT_THAT(inspect("--skip strength" + library + " " + model + " --code").out, testing::HasSubstr("aten::mul.Tensor(x, 2)"));
     EXPECT_THAT(inspect(library + " --list-passes").out, testing::HasSubstr("my-pass       counts the calls"));
     EXPECT_THAT(inspect(model + " --dump-after my-pass" + library).out, testing::HasSubstr("after my-pass, 2 changes:"));
 }

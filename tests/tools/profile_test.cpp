@@ -50,7 +50,9 @@ TEST_F(ProfileTool, CountsPacketsOfAMachineWithoutTiming) {
 }
 
 TEST_F(ProfileTool, ShowsACompiledModelByNode) {
-    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, source_path("examples/rpn-tutorial/double.pt2").string() + " -o small.atl --quiet").status, 0);
+    const std::string source = source_path("examples/rpn-tutorial/double.pt2").string();
+    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, source + " -o small.atl --quiet").status, 0);
+    ASSERT_EQ(run(ATALLA_COMPILE_TOOL, "-o host.atl --quiet --on-host aten::add.Tensor " + source).status, 0);
     const Output output = profile("small.atl --json --trace small.pftrace --html small.html --retire-log small.log");
     ASSERT_EQ(output.status, 0) << output.error;
     const nlohmann::json json = nlohmann::json::parse(output.out);
@@ -66,7 +68,8 @@ TEST_F(ProfileTool, ShowsACompiledModelByNode) {
     EXPECT_GT(std::filesystem::file_size(file("small.pftrace")), 0u);
     EXPECT_THAT(read("small.html"), HasSubstr("<html"));
     EXPECT_THAT(error_of("small.atl --machine ax01"), HasSubstr("a compiled model has its own machine: leave --machine out"));
-    EXPECT_THAT(error_of("small.atl --input nowhere=x.npy"), HasSubstr("the model has no input 'nowhere'; it has"));
+    EXPECT_THAT(error_of("host.atl"), HasSubstr("nothing of 'host.atl' runs on the accelerator"));
+    EXPECT_THAT(error_of("--input nowhere=x.npy small.atl"), HasSubstr("the model has no input 'nowhere'; it has"));
     EXPECT_THAT(error_of(program_ + " --input x.npy"), HasSubstr("--input is for a compiled model (.atl)"));
 }
 
