@@ -20,7 +20,7 @@ def is_torch(value):
 def as_array(value):
     """A torch tensor on the CPU or a NumPy array, of anything that is one, speaks DLPack or is a nested list."""
     if is_torch(value):
-        return value.detach().cpu()
+        return value.detach().cpu().resolve_neg()   # a view of a conjugate's imaginary part is negative by a mark alone
     if isinstance(value, numpy.ndarray):
         return value
     if hasattr(value, "__dlpack__"):

@@ -9,6 +9,7 @@ import hashlib
 import warnings
 
 from ._errors import AtallaError
+from ._tensors import as_array
 from .model import compile as compile_program
 from .model import export_lock
 
@@ -69,7 +70,7 @@ class _Graph:
             return kind
         # A weight's values are in the compiled model, so other values are another model. Nothing but the values tells: a change
         # through `.data` leaves address and version as they are, and a new tensor may lie where the old one was.
-        return kind, hashlib.sha1(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy(), usedforsecurity=False).digest()
+        return kind, hashlib.sha1(as_array(value).contiguous().flatten().view(torch.uint8).numpy(), usedforsecurity=False).digest()
 
     def _inputs(self, args):
         import torch

@@ -224,7 +224,7 @@ class _Signature:
         self._in_spec, self._out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         signature = exported.graph_signature
         inputs = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
-        self._is_tensor = [not isinstance(arg, ConstantArgument) for arg in inputs]
+        self._inputs = [(isinstance(arg, ConstantArgument), arg.name, getattr(arg, "value", None)) for arg in inputs]
         outputs = [spec.arg for spec in signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
         self._constants = [(isinstance(arg, ConstantArgument), getattr(arg, "value", None)) for arg in outputs]
 
@@ -234,9 +234,14 @@ class _Signature:
         if kwargs:
             kwargs = reorder_kwargs(kwargs, self._in_spec)
         leaves, spec = tree_flatten((args, kwargs))
-        if len(leaves) != len(self._is_tensor):
-            raise TypeError(f"the arguments hold {len(leaves)} values, but the model was exported with {len(self._is_tensor)}")
-        return [leaf for leaf, is_tensor in zip(leaves, self._is_tensor) if is_tensor]
+        if len(leaves) != len(self._inputs):
+            raise TypeError(f"the arguments hold {len(leaves)} values, but the model was exported with {len(self._inputs)}")
+        if spec != self._in_spec:
+            raise TypeError("the arguments are nested or ordered in another way than those that the model was exported with")
+        for leaf, (constant, name, value) in zip(leaves, self._inputs):
+            if constant and (type(leaf) is not type(value) or leaf != value):
+                raise ValueError(f"argument '{name}' is {leaf!r}, but the model was exported for {value!r}")
+        return [leaf for leaf, (constant, _, _) in zip(leaves, self._inputs) if not constant]
 
     def unflatten(self, results):
         from torch.utils._pytree import tree_unflatten
@@ -273,6 +278,8 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
             with torch.no_grad(), export_lock():
                 if isinstance(exported, torch.nn.Module):
                     exported = torch.export.export(exported, tuple(args or ()), kwargs=kwargs, strict=False)
+                elif not isinstance(exported, torch.export.ExportedProgram):
+                    raise TypeError(f"atalla.compile takes an ExportedProgram, a .pt2 file or a module, not {type(exported).__name__}")
                 signature = _Signature(exported)
                 archive = pathlib.Path(folder) / "model.pt2"
                 torch.export.save(exported.run_decompositions({}), archive)

@@ -178,6 +178,30 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
         atalla.compile(exported[0], machine="ax02")
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, pair, *, scale=1.0):
+        return (pair["a"] - pair["b"]) * scale
+
+
+def test_other_arguments_than_those_of_the_export_are_refused():
+    a, b = torch.randn(4, 32), torch.randn(4, 32)
+    compiled = atalla.compile(Scaled(), ({"a": a, "b": b},), {"scale": 3.0})
+    assert cosine(compiled({"a": a, "b": b}, scale=3.0), (a - b) * 3) > 0.9995
+    with pytest.raises(ValueError, match="argument 'scale' is 5.0, but the model was exported for 3.0"):
+        compiled({"a": a, "b": b}, scale=5.0)
+    with pytest.raises(TypeError, match="nested or ordered in another way"):
+        compiled({"b": b, "a": a}, scale=3.0)
+    with pytest.raises(TypeError, match="takes an ExportedProgram, a .pt2 file or a module, not int"):
+        atalla.compile(42)
+
+
+def test_tensors_that_are_negative_by_a_mark():
+    marked = torch.randn(4, 32, dtype=torch.complex64).conj().imag
+    assert marked.is_neg()
+    compiled = atalla.compile(torch.nn.ReLU(), (torch.randn(4, 32),))
+    assert cosine(compiled(marked), torch.relu(marked)) > 0.9995
+
+
 def test_import_needs_no_torch():
     code = "import sys, atalla; assert 'torch' not in sys.modules; print(atalla.version())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", capture_output=True, text=True)
