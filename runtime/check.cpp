@@ -1,5 +1,6 @@
 #include "runtime/check.h"
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -46,6 +47,11 @@ private:
     static void index(int64_t value, size_t count, const char *what, bool may_be_none = false) {
         if (value < (may_be_none ? -1 : 0) || value >= static_cast<int64_t>(count)) fail(fmt::format("{} is number {} of {}", what, value, count));
     }
+    // FlatBuffers' verifier looks at where a vector begins, not at where its elements do.
+    template <class T>
+    static void check_alignment(const flatbuffers::Vector<T> *vector, size_t alignment, const std::string &name) {
+        if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignment != 0) fail(fmt::format("numbers of {} are not aligned", name));
+    }
     static void check_type(loadable::DType type, const std::string &name) {
         switch (type) {
         case loadable::DType_UInt8: case loadable::DType_Int8: case loadable::DType_Int16: case loadable::DType_Int32: case loadable::DType_Int64:
@@ -57,6 +63,7 @@ private:
     static int64_t bytes_of(loadable::DType type, const flatbuffers::Vector<int64_t> &sizes, const std::string &name) {
         check_type(type, name);
         int64_t bytes = element_bytes(static_cast<DType>(type));
+        check_alignment(&sizes, sizeof(int64_t), name);
         if (sizes.size() > 64) fail(fmt::format("{} has {} dimensions", name, sizes.size()));
         for (int64_t size : sizes) {
             if (size < 0 || size > largest_tensor || (size > 0 && bytes > largest_tensor / size)) fail(fmt::format("{} has size {}", name, size));
@@ -69,6 +76,7 @@ private:
         const std::string name = constant.name()->str();
         if (bytes_of(constant.dtype(), *constant.sizes(), name) != static_cast<int64_t>(constant.data()->size()))
             fail(fmt::format("constant {} has {} bytes, which do not fit its sizes", name, constant.data()->size()));
+        check_alignment(constant.data(), static_cast<size_t>(element_bytes(static_cast<DType>(constant.dtype()))), name);
     }
 
     void check_value(const loadable::Value &value, uint64_t memory) const {
@@ -146,6 +154,8 @@ private:
     }
 
     static void check_argument(const loadable::Argument &argument, size_t values) {
+        check_alignment(argument.ints(), sizeof(int64_t), argument.name()->str());
+        check_alignment(argument.floats(), sizeof(double), argument.name()->str());
         const size_t ints = length(argument.ints()), floats = length(argument.floats());
         const auto one = [&](size_t count) {
             if (count != 1) fail(fmt::format("argument {} has {} values instead of one", argument.name()->str(), count));

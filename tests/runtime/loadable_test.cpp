@@ -107,6 +107,15 @@ TEST(Loadable, RefusesContradictions) {
                 refused("the code has 19 bytes, which are no packets"));
 }
 
+TEST(Loadable, RefusesNumbersThatAreNotAligned) {
+    std::vector<uint8_t> bytes = bytes_of(small_model());
+    const auto *value = loadable::GetModel(bytes.data())->specializations()->Get(0)->values()->Get(0);
+    const auto *table = reinterpret_cast<const flatbuffers::Table *>(value);
+    uint8_t *offset = bytes.data() + (table->GetAddressOf(loadable::Value::VT_SIZES) - bytes.data());
+    flatbuffers::WriteScalar(offset, flatbuffers::ReadScalar<flatbuffers::uoffset_t>(offset) + 4);   // the list begins a word later
+    EXPECT_THAT([&] { Model::from_bytes(bytes, "m.atl"); }, refused("the loadable is damaged: numbers of x are not aligned"));
+}
+
 TEST(Loadable, SurvivesDamagedBytes) {
     const std::vector<uint8_t> good = bytes_of(small_model());
     std::mt19937 random(5);
