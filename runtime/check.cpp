@@ -50,7 +50,7 @@ private:
     // FlatBuffers' verifier looks at where a vector begins, not at where its elements do.
     template <class T>
     static void check_alignment(const flatbuffers::Vector<T> *vector, size_t alignment, const std::string &name) {
-        if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignment != 0) fail(fmt::format("numbers of {} are not aligned", name));
+        if (vector != nullptr && vector->size() > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignment != 0) fail(fmt::format("numbers of {} are not aligned", name));
     }
     static void check_type(loadable::DType type, const std::string &name) {
         switch (type) {
