@@ -17,7 +17,7 @@ using namespace vocabulary;
 namespace {
 
 // Vector registers that the values of unrolled rows may take, and straight-line code that the instruction cache holds.
-constexpr double most_values = 160, most_packets = 380;
+constexpr double most_values = 160, most_packets = 365, resident_packets = 250;
 constexpr int most_sides = 4;
 constexpr int64_t most_rows = 128, most_unrolled_rows = 16, most_unrolled_vectors = 64;
 
@@ -72,12 +72,16 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const bool overlaps = !cost.waits && point["grouped"] == 0 && point["stored"] == 0 && unrolled >= vectors;
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
-    const double packets = operations(cost) * unrolled_rows * unrolled / 2;
-    constexpr double loop_cost = 60, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 11;
+    // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
+    const double packets = unrolled_rows * unrolled * ((cost.packets > 0 ? cost.packets : operations(cost) / 2) - (point["grouped"] != 0 ? 1.5 * cost.sums : 0));
+    constexpr double loop_cost = 200, block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.2;
     constexpr double not_hidden = 0.2;   // of the latency, where rows overlap
-    double iteration = unrolled >= vectors ? cost.latency * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit
+    double iteration = unrolled >= vectors ? (cost.latency + cost.row_latency * (unrolled_rows - 1)) * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit
                                            : unrolled_rows * cost.passes * vectors / unrolled * (loop_cost + unrolled * unit / cost.passes);
-    iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + miss * std::max(0.0, packets - most_packets);
+    if (point["grouped"] != 0) iteration += group_wait * cost.sums;
+    if (point["stored"] != 0) iteration *= through_pads;
+    // Code that leaves the instruction cache is fetched anew each time.
+    iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + (packets > most_packets ? miss * (packets - resident_packets) : 0);
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + blocks * block_cost, bytes = 2 * rows * static_cast<double>(shape.length);
     const double moved = static_cast<double>(1 + cost.row_tensors) * bytes, first = moved / blocks / bytes_per_cycle;

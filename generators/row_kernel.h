@@ -30,12 +30,14 @@ struct RowCost {
     double adds = 0, muls = 0, exps = 0;   // lane operations a vector
     double passes = 0;                     // loops over a row, one after the other
     double sums = 0;                       // sums of a row
-    double latency = 0;                    // cycles from the first load of a row to its last store
+    double latency = 0;                    // cycles from the first load of a row to its last store, beside those of its lanes
     double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
     int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
     int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
     int64_t row_tensors = 1;               // tensors of rows that are read
     bool waits = true;                     // is what one step makes read by a step behind a sum?
+    double row_latency = 0;                // more cycles of latency for each further row in straight-line code
+    double packets = 0;                    // that a vector of straight-line code takes; 0: half as many as it has operations
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a

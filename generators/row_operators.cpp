@@ -133,12 +133,14 @@ RowCost norm_cost(const NormShape &norm) {
     cost.muls = 2 + norm.weight;
     cost.passes = norm.centred ? 3 : 2;
     cost.sums = norm.centred ? 2 : 1;
-    cost.latency = norm.centred ? 330 : 200;
+    cost.latency = 200;
+    cost.row_latency = norm.centred ? 140 : 0;
     cost.values = 2 + (norm.addends > 0);
     cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;
     cost.steps_in_pads = (norm.centred ? 2 : 1) + (norm.addends > 0);
     cost.waits = norm.centred || norm.addends > 0;
+    cost.packets = norm.centred ? 10 : 8;
     return cost;
 }
 
