@@ -47,9 +47,10 @@ winners (where there is none, with the fastest of four schedules that the draft 
   `decode_step`, 12 % of `vit_micro`, 17 % of `llama_2`, 5 % of `bert_2`. Instruction misses take 52, 25, 33, 22 and 6 %: small kernels run their code once.
 * A kernel begins while the results of the one before leave. That hides little where its code comes from memory: fetches stand behind all beats of those
   transfers. Weights loaded in front of that wait, in straight code, gained nothing. Activations pass through DRAM: none stays in the pads.
-* `bert_2` on `ax01` before attention had blocks of queries: the adder was busy for 6,736,350 of 8,835,423 cycles, 5.14 million of them in sums over k
-  that no fusion leaves out. 15 % fewer cycles than apart, 7,873,462, would let it idle for at most 14 % of the time. gelu alone took 1,366,758
-  cycles, the four large linear layers 3,940,229 and the two attentions 961,912.
+* `bert_2` on `ax01`: the four large linear layers take 3,933,812 cycles, the eight others 2,073,000, gelu 1,141,851, the two attentions 650,172 and the
+  five norms, with the additions before them, 350,000. Fusion leaves the sums over k as they are: they alone keep the adder busy for 5.14 million
+  cycles, and 15 % fewer cycles than apart would be 7,150,856. What is left to gain is gelu beside the next sums: its 15 multiplications and
+  6 exponentials a vector have units of their own, but its code and that of a product's loop do not fit the instruction cache together.
 """
 
 TABLE = """
