@@ -31,8 +31,8 @@ void overlap(Kernel &kernel, bool ahead);
 void lower_addresses(Kernel &kernel, bool optimize);
 
 // Flattens the tree into basic blocks and adds the loop control. `in_order`: packing keeps the order of the operations, so that
-// what stands where it is needed takes a register for no longer. `constants`: whether those that are not many are made once, at the start, or
-// each block makes its own.
+// what stands where it is needed takes a register for no longer. `constants`: made once, at the start, unless they are many, or by each block
+// that uses them.
 enum class MakeConstants { AtStart, InBlocks };
 Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants = MakeConstants::AtStart);
 
@@ -59,11 +59,12 @@ struct Packed {
 };
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 
-// Assigns physical registers.
+// A class of registers has fewer than are live at once.
 class TooFewRegisters : public Error {
 public:
     using Error::Error;
 };
+// Assigns physical registers. TooFewRegisters if a class has too few.
 void allocate(Kernel &kernel, Blocks &blocks);
 
 // Program with symbols and source map.

@@ -78,13 +78,13 @@ private:
     std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
     // Of what is computed from keys and values alone.
     std::vector<Expr> of_keys(std::vector<Expr> own) const { return args(std::move(own), &AttentionBatch::keys); }
-    // Of the mask's rows of a block of queries.
+    // Of the rows of the mask for a block of queries: problems may share them.
     std::vector<Expr> of_mask(std::vector<Expr> own) const {
         std::vector<Expr> all = args(std::move(own), &AttentionBatch::mask);
         all.push_back(ib);
         return all;
     }
-    // The same, of what each block of queries has its own.
+    // Of what each block of queries of each problem has its own.
     std::vector<Expr> own(std::vector<Expr> first) const {
         std::vector<Expr> all = args(std::move(first));
         all.push_back(ib);

@@ -79,7 +79,7 @@ public:
         space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [=, queries = shape_.queries](const Point &point) {
             return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
         });
-        space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of a head and the scores of the queries fit the pads together.", [shape = shape_, machine](const Point &point) {
+        space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape = shape_, machine](const Point &point) {
             return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16;
         });
         return space;
