@@ -16,6 +16,7 @@
 #include "model/depthwise_fusion.h"
 #include "model/fusion.h"
 #include "model/specialization.h"
+#include "runtime/checksum.h"
 #include "runtime/model.h"
 
 namespace atalla {
@@ -302,10 +303,8 @@ private:
         uint64_t bytes = 0;
         for (const auto &constant : model_.constants) bytes += constant->data.size();
         if (bytes > largest) throw Error(fmt::format("the model's constants take {} bytes, but a loadable holds at most {}", bytes, largest));
-        flatbuffers::FlatBufferBuilder builder(bytes + (1 << 20));
-        builder.Finish(loadable::Model::Pack(builder, &model_), loadable::ModelIdentifier());
         CompiledModel result;
-        result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+        result.bytes = loadable_bytes(model_);
         for (auto &constant : model_.constants) constant->data.clear();
         result.tables = std::move(model_);
         result.plans = std::move(plans_);

@@ -11,6 +11,7 @@
 #include "graph_import/guards.h"
 #include "isa/error.h"
 #include "runtime/check.h"
+#include "runtime/checksum.h"
 
 namespace atalla {
 
@@ -104,6 +105,7 @@ std::shared_ptr<const Model> Model::open(std::span<const uint8_t> bytes, std::sh
         model->table_ = verified_table(bytes);
         model->machine_ = machine_of(*model->table_);
         check_contents(*model->table_, model->machine_);
+        check_checksum(bytes, *model->table_);
         for (const auto *table : *model->table_->specializations()) {
             Specialization specialization;
             specialization.table = table;

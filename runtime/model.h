@@ -18,7 +18,7 @@
 namespace atalla {
 
 // What a reader of this version accepts and a writer writes.
-constexpr uint16_t loadable_major = 1, loadable_minor = 2;
+constexpr uint16_t loadable_major = 1, loadable_minor = 3;
 
 class Model {
 public:

@@ -11,7 +11,7 @@ namespace {
 class CInterface : public testing::Test {
 protected:
     void SetUp() override {
-        const std::vector<uint8_t> bytes = atalla::bytes_of(atalla::small_model());
+        const std::vector<uint8_t> bytes = atalla::loadable_bytes(atalla::small_model());
         ASSERT_EQ(atalla_model_load_memory(bytes.data(), bytes.size(), &model_), ATALLA_OK) << atalla_last_error();
         ASSERT_EQ(atalla_context_create(model_, 0, &context_), ATALLA_OK) << atalla_last_error();
     }
@@ -119,7 +119,7 @@ atalla_status failing(atalla_call *call, void *) { return atalla_call_fail(call,
 TEST(CKernels, TakePrecedenceAndMayFail) {
     atalla::loadable::ModelT table = atalla::small_model();
     table.specializations[0]->steps[0] = atalla::host_step("test::double", {0}, 2);
-    const std::vector<uint8_t> bytes = atalla::bytes_of(table);
+    const std::vector<uint8_t> bytes = atalla::loadable_bytes(table);
     atalla_model *model = nullptr;
     ASSERT_EQ(atalla_model_load_memory(bytes.data(), bytes.size(), &model), ATALLA_OK);
     int calls = 0;

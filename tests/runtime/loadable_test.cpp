@@ -21,13 +21,13 @@ std::function<void()> opening(std::function<void(loadable::ModelT &)> change) {
     return [change] {
         loadable::ModelT model = small_model();
         change(model);
-        Model::from_bytes(bytes_of(model), "m.atl");
+        Model::from_bytes(loadable_bytes(model), "m.atl");
     };
 }
 
 TEST(Loadable, IsMappedFromAFile) {
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "loadable_test.atl";
-    const std::vector<uint8_t> bytes = bytes_of(small_model());
+    const std::vector<uint8_t> bytes = loadable_bytes(small_model());
     std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     const std::shared_ptr<const Model> model = Model::load(file);
     EXPECT_EQ(model->table().name()->str(), "small");
@@ -47,9 +47,9 @@ TEST(Loadable, IsDescribed) {
         fusion.chosen = true;
         tables.specializations[0]->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
     }
-    const std::shared_ptr<const Model> model = Model::from_bytes(bytes_of(tables), "m.atl");
+    const std::shared_ptr<const Model> model = Model::from_bytes(loadable_bytes(tables), "m.atl");
     const auto json = describe(*model);
-    EXPECT_EQ(json["format"], "1.2");
+    EXPECT_EQ(json["format"], "1.3");
     EXPECT_EQ(json["inputs"][0]["sizes"], nlohmann::json({2, 3}));
     EXPECT_EQ(json["specializations"][0]["steps"][1]["target"], "aten::add.Tensor");
     EXPECT_THAT(describe_text(*model), testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"), testing::HasSubstr("host         aten::relu"), testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts 50; 2 times"),
@@ -62,7 +62,7 @@ TEST(Loadable, RefusesOtherFiles) {
     EXPECT_THAT([] { Model::from_bytes({}, "m.atl"); }, refused("m.atl: this is not a loadable"));
     const std::vector<uint8_t> text(200, 'a');
     EXPECT_THAT([&] { Model::from_bytes(text, "m.atl"); }, refused("m.atl: this is not a loadable"));
-    std::vector<uint8_t> half = bytes_of(small_model());
+    std::vector<uint8_t> half = loadable_bytes(small_model());
     half.resize(half.size() / 2);
     EXPECT_THAT([&] { Model::from_bytes(half, "m.atl"); }, refused("the loadable is damaged"));
 }
@@ -108,7 +108,7 @@ TEST(Loadable, RefusesContradictions) {
 }
 
 TEST(Loadable, RefusesNumbersThatAreNotAligned) {
-    std::vector<uint8_t> bytes = bytes_of(small_model());
+    std::vector<uint8_t> bytes = loadable_bytes(small_model());
     const auto *value = loadable::GetModel(bytes.data())->specializations()->Get(0)->values()->Get(0);
     const auto *table = reinterpret_cast<const flatbuffers::Table *>(value);
     uint8_t *offset = bytes.data() + (table->GetAddressOf(loadable::Value::VT_SIZES) - bytes.data());
@@ -116,8 +116,29 @@ TEST(Loadable, RefusesNumbersThatAreNotAligned) {
     EXPECT_THAT([&] { Model::from_bytes(bytes, "m.atl"); }, refused("the loadable is damaged: numbers of x are not aligned"));
 }
 
+// A byte that a file would otherwise be taken with, such as a weight's, makes a difference.
+TEST(Loadable, RefusesEveryBitThatFlips) {
+    const std::vector<uint8_t> good = loadable_bytes(small_model());
+    for (size_t bit = 0; bit < 8 * good.size(); bit++) {
+        std::vector<uint8_t> bad = good;
+        bad[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+        EXPECT_THROW(Model::from_bytes(bad, "m.atl"), Error) << "bit " << bit;
+    }
+    std::vector<uint8_t> weight = good;
+    weight[static_cast<size_t>(loadable::GetModel(good.data())->constants()->Get(0)->data()->data() - good.data())] ^= 1;
+    EXPECT_THAT([&] { Model::from_bytes(weight, "m.atl"); }, refused("m.atl: the loadable is damaged: its bytes do not have its checksum; copy the file again"));
+    std::vector<uint8_t> longer = good;
+    longer.push_back(0);
+    EXPECT_THAT([&] { Model::from_bytes(longer, "m.atl"); }, refused("its bytes do not have its checksum"));
+}
+
+// As a file without a checksum, so that damage gets as far as it can.
 TEST(Loadable, SurvivesDamagedBytes) {
-    const std::vector<uint8_t> good = bytes_of(small_model());
+    loadable::ModelT tables = small_model();
+    tables.minor = 2;
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(loadable::Model::Pack(builder, &tables), loadable::ModelIdentifier());
+    const std::vector<uint8_t> good(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
     std::mt19937 random(5);
     int opened = 0;
     for (int i = 0; i < 3000; i++) {

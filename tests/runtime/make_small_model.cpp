@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
         model.specializations[0]->symbols[0]->name = "s0";
         model.specializations[0]->symbols[0]->value = 2;
     }
-    const std::vector<uint8_t> bytes = atalla::bytes_of(model);
+    const std::vector<uint8_t> bytes = atalla::loadable_bytes(model);
     std::ofstream stream(argv[1], std::ios::binary);
     stream.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return stream.good() ? 0 : 1;

@@ -11,7 +11,7 @@
 namespace atalla {
 namespace {
 
-std::shared_ptr<const Model> loaded(const loadable::ModelT &model) { return Model::from_bytes(bytes_of(model), "small.atl"); }
+std::shared_ptr<const Model> loaded(const loadable::ModelT &model) { return Model::from_bytes(loadable_bytes(model), "small.atl"); }
 
 HostTensor floats(std::vector<int64_t> sizes, const std::vector<float> &values) { return tensor_of_values(ResultType{DType::Float32, std::move(sizes)}, values); }
 std::vector<float> values(const HostTensor &tensor) { return values_of<float>(tensor); }

@@ -6,6 +6,7 @@
 
 #include "isa/machine.h"
 #include "isa/machine_parameters.h"
+#include "runtime/checksum.h"
 #include "runtime/loadable_generated.h"
 #include "runtime/model.h"
 
@@ -107,12 +108,6 @@ inline loadable::ModelT small_model() {
     s->mutations[0]->value = 6;
     model.specializations.push_back(std::move(s));
     return model;
-}
-
-inline std::vector<uint8_t> bytes_of(const loadable::ModelT &model) {
-    flatbuffers::FlatBufferBuilder builder;
-    builder.Finish(loadable::Model::Pack(builder, &model), loadable::ModelIdentifier());
-    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
 }  // namespace atalla
