@@ -145,7 +145,7 @@ GemmShape conv1x1(const WorkloadRequest &request) {
 OperatorCard card(const std::string &supports, const std::string &refuses) {
     OperatorCard card;
     card.family = "matmul";
-    card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending; [k][n] operands are transposed by the array";
+    card.algorithm = "sums over blocks of 32 in float32, rounded to bf16, added ascending, or in groups; [k][n] operands are transposed by the array";
     card.space = "rows of a block, loop order, where sums and operands stay, unrolling";
     card.bound = "tiled programs: array, visits, additions, DRAM, pads, issue";
     card.reference = "float64";
@@ -172,10 +172,15 @@ bool adds_first(const WorkloadRequest &request) { return request.attributes.cont
 bool streams(const ExpressionNode &call, const DeclaredTensor &tensor) { return call.name == "linear" ? tensor.name == "input" : call.name != "conv1x1" && tensor.name == "a"; }
 
 GemmShape matmul_shape(const WorkloadRequest &request) {
-    if (request.op == "linear") return linear(request);
-    if (request.op == "matmul") return matmul(request);
-    if (request.op == "conv1x1") return conv1x1(request);
-    return ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
+    GemmShape shape = request.op == "linear"    ? linear(request)
+                      : request.op == "matmul"  ? matmul(request)
+                      : request.op == "conv1x1" ? conv1x1(request)
+                                                : ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
+    const std::string sums = request.word("sums");
+    demand(sums == "ascending" || sums == "blocked", fmt::format("{}: sums must be ascending or blocked, not '{}'", request.op, sums));
+    shape.blocked_sums = sums == "blocked" && shape.k > 0;
+    if (shape.blocked_sums && shape.sum_groups() == 1) shape.blocked_sums = false;   // too short for groups
+    return shape;
 }
 
 Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
@@ -213,6 +218,7 @@ std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmSh
 
 std::vector<OperatorDeclaration> matmul_operators() {
     const std::string spread = "an infinity or NaN in a [k][n] operand spreads over its block of 32 columns";
+    const Attribute sums = {"sums", "order of additions over k: ascending, or blocked, which keeps more digits of long sums", "ascending"};
     const std::vector<Attribute> factors = {{"beta", "factor of the input", 1.0}, {"alpha", "factor of the product", 1.0}};
     const DeclaredTensor a{"a", {"self", "input", "mat1", "batch1"}, "the first operand"}, b{"b", {"mat2", "batch2", "other"}, "the second operand"};
     const DeclaredTensor left{"a", {"mat1", "batch1"}, "the first operand"}, added{"input", {"self", "input"}, "what is added: a vector of n or the shape of the result"};
@@ -232,6 +238,7 @@ std::vector<OperatorDeclaration> matmul_operators() {
                card("bf16, any sizes; " + spread, ""), {{"a", {"self", "input"}, "the first operand"}, {"b", {"other"}, "the second operand"}}, {}, {{"shape", "8x128x64,64x128"}}, {}, workload_of};
     rows[6] = {"conv1x1", {}, "weight[out,channels] input[..,channels,y,x] + bias[out]", card("bf16, any sizes; " + spread, ""),
                {{"weight", {"weight"}, "of out x channels x 1 x 1"}, {"input", {"input"}, "of images x channels x height x width"}, {"bias", {"bias"}, "of out", false}}, {}, {{"shape", "96x16x1x1,1x16x56x56,96"}}, {}, workload_of};
+    for (OperatorDeclaration &row : rows) row.attributes.push_back(sums);
     return rows;
 }
 

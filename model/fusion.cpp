@@ -36,7 +36,7 @@ public:
         const PlacedNode &placed = at(product);
         if (!is_product(placed, node) || placed.inputs[0] != graph_->nodes[static_cast<size_t>(norm)].outputs[0]) return false;
         const std::optional<ExpressionNode> rows = rows_of(norm);
-        if (!rows || !call_product(placed.op->name(), placed.inputs, rows)) return false;
+        if (!rows || !call_product(placed.op->name(), placed.inputs, placed.added, rows)) return false;
         nodes_ = {norm, product};
         result_ = node.outputs[0];
         return make();
@@ -48,14 +48,14 @@ public:
         nodes_ = {node};
         result_ = graph_->nodes[static_cast<size_t>(node)].outputs[0];
         if (const std::vector<ValueId> tensors = product_of_places(first, graph_->nodes[static_cast<size_t>(node)]); !tensors.empty()) {
-            if (!call_product("conv1x1", tensors)) return false;
+            if (!call_product("conv1x1", tensors, first.added)) return false;
             alone_ = make();
             return alone_;
         }
         if (const std::string expression = first.workload->expression(); !expression.empty()) {
             expression_ = named(parse_expression(expression), first, {}, {});
         } else if (is_product(first, graph_->nodes[static_cast<size_t>(node)])) {
-            return call_product(first.op->name(), first.inputs);
+            return call_product(first.op->name(), first.inputs, first.added);
         } else {
             return false;
         }
@@ -113,11 +113,11 @@ private:
     }
 
     // `first`: what makes the first tensor, in place of it.
-    bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::optional<ExpressionNode> &first = {}) {
+    bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
         const size_t before = names_.size();
         std::vector<ExpressionNode> arguments;
         for (const ValueId id : tensors) arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
-        expression_ = ExpressionNode::call(name, std::move(arguments));
+        expression_ = ExpressionNode::call(name, std::move(arguments), keywords);
         return names_.size() == before + tensors.size() - first.has_value();   // a tensor that is given twice is no expression of a product
     }
 

@@ -54,6 +54,10 @@ PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions 
     return placed;
 }
 
+bool takes_sums(const Operator &op) {
+    return std::ranges::any_of(op.arguments(), [](const WorkloadArgument &argument) { return argument.name == "sums"; });
+}
+
 PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &options) {
     PlacedNode placed;
     if (is_assertion(node) || is_scalar_only(graph, node)) {
@@ -61,8 +65,13 @@ PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &o
         return placed;
     }
     if (contains(options.on_host, node.target)) return on_host(node, "asked to run on the host", options);
-    const NodeCall call = aten_call(graph, node);
-    const Resolution found = resolve(call.call);
+    NodeCall call = aten_call(graph, node);
+    Resolution found = resolve(call.call);
+    if (options.blocked_sums && found.place == Resolution::Accelerator && takes_sums(*found.op)) {
+        placed.added["sums"] = "blocked";
+        for (const auto &[name, value] : placed.added) call.call.arguments.push_back({name, {}, value});
+        found = resolve(call.call);
+    }
     if (found.place == Resolution::View) {
         placed = on_host(node, "a view", options);
         if (node.outputs.size() == 1 && !call.tensors.empty() && elements(graph, node.outputs[0]) == elements(graph, call.tensors[0]) &&

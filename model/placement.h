@@ -1,6 +1,7 @@
 // Decides for every node of a graph where it runs: on the accelerator, on the host, or nowhere.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,12 +18,14 @@ struct PlacedNode {
     std::shared_ptr<const Workload> workload;
     std::vector<ValueId> inputs;
     std::string reason;   // why not on the accelerator
+    std::map<std::string, std::string> added;   // arguments of the operator that the options gave beside the node's own
     bool fused = false;   // part of a kernel of several nodes, which is in place of the last one; the others are dropped
 };
 
 struct PlacementOptions {
     std::vector<std::string> on_host;      // targets that the accelerator is not asked for
     std::vector<std::string> registered;   // targets that the program will register host kernels for
+    bool blocked_sums = false;             // products add long sums in groups: more digits, more cycles
 };
 
 // One for each node. Nothing throws for what is unsupported: all findings come together.

@@ -7,7 +7,6 @@
 #include "model/compile_model.h"
 #include "model/depthwise_fusion.h"
 #include "model/fusion.h"
-#include "model/placement.h"
 
 namespace atalla {
 
@@ -27,8 +26,8 @@ public:
 };
 
 // Of a graph whose passes have run.
-std::vector<ModelWorkload> workloads_of(Graph graph, const Machine &machine) {
-    std::vector<PlacedNode> placed = place_nodes(graph);
+std::vector<ModelWorkload> workloads_of(Graph graph, const Machine &machine, const PlacementOptions &placement) {
+    std::vector<PlacedNode> placed = place_nodes(graph, placement);
     Workloads workloads;
     for (size_t node = 0; node < placed.size(); node++) workloads.add(placed[node], graph.nodes[node].target);
     std::vector<Fusion> early = find_padding_fusions(graph, placed);
@@ -51,7 +50,7 @@ std::vector<ModelWorkload> workloads_of(Graph graph, const Machine &machine) {
 
 }  // namespace
 
-std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &machine) {
+std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &machine, const PlacementOptions &placement) {
     const Bindings sizes = example_sizes(model);
     std::vector<ModelWorkload> all;
     for (const std::set<std::string> &skipped : {std::set<std::string>{"channels"}, std::set<std::string>{}}) {
@@ -59,7 +58,7 @@ std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &ma
         PassOptions options;
         options.skipped = skipped;
         run_passes(graph, options);
-        for (ModelWorkload &one : workloads_of(std::move(graph), machine)) {
+        for (ModelWorkload &one : workloads_of(std::move(graph), machine, placement)) {
             const auto same = [&](const ModelWorkload &other) { return one.op == other.op && one.workload->text() == other.workload->text(); };
             if (std::ranges::none_of(all, same)) all.push_back(std::move(one));
         }

@@ -7,6 +7,7 @@
 
 #include "generators/operator.h"
 #include "graph_import/graph.h"
+#include "model/placement.h"
 
 namespace atalla {
 
@@ -20,6 +21,6 @@ struct ModelWorkload {
 // Each distinct workload once, in the order of the nodes, at the sizes that the model was exported with; then the kernels that could
 // stand for several nodes or read constants in another order on the machine, and those of images with channels innermost: which are
 // faster is known when all are tuned. Nodes that run on the host, or nowhere, are none.
-std::vector<ModelWorkload> model_workloads(const Graph &graph, const Machine &machine);
+std::vector<ModelWorkload> model_workloads(const Graph &graph, const Machine &machine, const PlacementOptions &options = {});
 
 }  // namespace atalla

@@ -12,6 +12,7 @@
 #include "isa/error.h"
 #include "model/compile_model.h"
 #include "runtime/describe.h"
+#include "tools/precision.h"
 #include "tools/run_tool.h"
 #include "tools/tuned.h"
 
@@ -22,7 +23,8 @@ using namespace atalla;
 struct Options {
     std::filesystem::path file, output, database;
     std::string machine = "ax01", model;
-    std::vector<std::string> sizes, on_host, host_kernels;
+    std::vector<std::string> sizes;
+    PlacementOptions placement;
     bool tune = false, no_cache = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
@@ -79,12 +81,14 @@ void compile(const Options &options) {
     how.fill = options.fill;
     how.fuse = !options.no_fuse;
     how.one_by_one = options.one_by_one;
-    how.placement.on_host = options.on_host;
-    how.placement.registered = options.host_kernels;
+    how.placement = options.placement;
     for (const std::string &text : options.sizes) how.sizes.push_back(parse_sizes(text));
     const std::filesystem::path file = options.database.empty() ? default_database_path() : options.database;
     std::optional<Database> database;
-    if (options.tune || std::filesystem::exists(file)) database.emplace(file);
+    if (options.tune)
+        database.emplace(file);
+    else if (!options.database.empty() || std::filesystem::exists(file))   // one that was named has to be there
+        database.emplace(file, Database::Access::ReadOnly);
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
@@ -127,8 +131,9 @@ int main(int argc, char **argv) {
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
-    app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false);
-    app.add_option("--host-kernel", options.host_kernels, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false);
+    app.add_option("--on-host", options.placement.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false);
+    app.add_option("--host-kernel", options.placement.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false);
+    add_precision(app, options.placement);
     app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");
     app.add_flag("--json", options.json, "Print a JSON object");

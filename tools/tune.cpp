@@ -18,6 +18,7 @@
 #include "isa/write_file.h"
 #include "model/workloads.h"
 #include "tools/emit.h"
+#include "tools/precision.h"
 #include "tools/run_tool.h"
 #include "tools/tune_list.h"
 #include "tools/tune_report.h"
@@ -37,6 +38,7 @@ struct Options {
     uint64_t seed = 1;
     bool json = false, quiet = false, all_operators = false, explain = false, dry_run = false, prove = false, retune = false, no_opt = false, verify_database = false, winners = false;
     int64_t sample = 0;
+    atalla::PlacementOptions placement;   // of --model
 };
 
 // "64" trials or "10s".
@@ -73,12 +75,12 @@ atalla::TuneOptions tune_options(const Options &given) {
 bool is_list(const Options &options) { return !options.shapes.empty() || !options.model.empty() || options.all_operators; }
 
 // What a model asks of the accelerator, each distinct workload with its count.
-atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const atalla::Machine &machine) {
+atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const atalla::Machine &machine, const atalla::PlacementOptions &placement) {
     atalla::ImportOptions import;
     import.check_data = false;
     const atalla::ImportedModel model = atalla::import_model(file, import);
     atalla::WorkloadList list;
-    for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph, machine))
+    for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph, machine, placement))
         list.add({one.op, one.workload, one.op->name() + " " + one.workload->shape(), one.count});
     if (list.workloads.empty()) throw Error(fmt::format("{}: no node of the model runs on the accelerator; `atalla inspect` and `atalla ops` say why", file.string()));
     return list;
@@ -87,7 +89,7 @@ atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const
 atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what, const atalla::Machine &machine) {
     if (is_list(options) && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.arguments().begin()->first));
     if (options.all_operators) return atalla::workloads_of_all_operators();
-    if (!options.model.empty()) return workloads_of_model(options.model, machine);
+    if (!options.model.empty()) return workloads_of_model(options.model, machine, options.placement);
     const atalla::Operator &op = what.op();
     if (!options.shapes.empty()) {
         if (op.name() != "gemm") throw Error(fmt::format("a file of shapes lists matrix products, but the operator is {}", op.name()));
@@ -257,6 +259,7 @@ int main(int argc, char **argv) {
     CLI::Option *machine = app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     CLI::Option *shapes = app.add_option("--shapes", options.shapes, "Tune every product of this file, as examples/shapes/*.json");
     CLI::Option *model = app.add_option("--model", options.model, "Tune what this model (.pt2) asks of the accelerator")->excludes(shapes);
+    atalla::add_precision(app, options.placement)->needs(model);
     app.add_flag("--all-ops", options.all_operators, "Tune every operator at its default size")->excludes(shapes)->excludes(model);
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     CLI::Option *budget = app.add_option("--budget", options.budget, "Trials, such as 64, or seconds, such as 10s (default: 32 trials for each shape); a list shares it by expected gain");

@@ -1,7 +1,7 @@
 """torch.compile(model, backend="atalla").
 
 Dynamo's graph is exported again when it is called with sizes that are new (its symbolic sizes become numbers then), so that a model
-goes the same way from here and from a file. Options: machine, database, tune, trials, on_host, and strict=True, which makes an error
+goes the same way from here and from a file. Options: machine, database, tune, trials, on_host, precision, and strict=True, which makes an error
 of what otherwise runs in PyTorch with a warning.
 """
 
@@ -13,7 +13,7 @@ from ._tensors import as_array
 from .model import compile as compile_program
 from .model import export_lock
 
-_options = {"machine", "database", "tune", "trials", "on_host", "strict"}
+_options = {"machine", "database", "tune", "trials", "on_host", "precision", "strict"}
 
 
 def atalla(graph, example_inputs, *, mode=None, options=None):

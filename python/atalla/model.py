@@ -260,13 +260,14 @@ def load(file):
     return CompiledModel(file)
 
 
-def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, tune=False, trials=None, sizes=None, fill=False, on_host=(), fuse=True, one_by_one=False):
+def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, tune=False, trials=None, sizes=None, fill=False, on_host=(), precision="standard", fuse=True, one_by_one=False):
     """Compiles an ExportedProgram, a .pt2 file, or a module with example `args` and `kwargs`.
 
     machine: a machine's name or file. database: of tuned kernels (default: $ATALLA_DB or the user's). tune: tune kernels that have
     no winner, with `trials` trials each. sizes: values of symbolic sizes, a dict or one for each specialization; without, a call with
     new sizes compiles for them and keeps the result in the user's cache. fill: a call with less than one of the `sizes` runs as that one, filled
     up, for sizes along which nothing mixes, such as a batch. on_host: operators that are to run on the host, "aten::softmax.int".
+    precision: "standard", or "high", which adds long sums of matrix products in groups: more digits for more cycles.
     fuse: kernels of several operators. one_by_one: every kernel is a run of its own, to compare one program with.
     """
     signature = None
@@ -285,7 +286,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
                 torch.export.save(exported.run_decompositions({}), archive)
         target = tempfile.NamedTemporaryFile(prefix="atalla-", suffix=".atl", delete=False)
         target.close()
-        command = [_places.program("atalla-compile"), "--machine", machine, "--quiet"]
+        command = [_places.program("atalla-compile"), "--machine", machine, "--precision", precision, "--quiet"]
         if database is not None:
             command += ["--db", database]
         if tune:

@@ -63,6 +63,25 @@ TEST_F(Matmul, RandomShapesAndSchedules) {
     }
 }
 
+TEST_F(Matmul, SumsInGroups) {
+    constexpr int rounds = 3;
+    for (int i = 0; i < rounds; i++) {
+        const int64_t m = size(40), n = size(40), k = 128 + size(200), b = few();
+        const auto seed = static_cast<uint64_t>(4 * i);
+        check("linear", {{"shape", fmt::format("{}x{},{}x{},{}", m, k, n, k, n)}, {"sums", "blocked"}}, seed);
+        check("baddbmm", {{"shape", fmt::format("{}x{},{}x{}x{},{}x{}x{}", m, n, b, m, k, b, k, n)}, {"sums", "blocked"}, {"beta", "2"}}, seed);
+        check("silu(mul(linear(x, w, sums=blocked), y))", {{"shape", fmt::format("{}x{},{}x{},{}x{}", m, k, n, k, m, n)}}, seed);
+    }
+}
+
+TEST(MatmulOperators, HaveGroupsWhereSumsAreLong) {
+    const Operator &linear = find_operator("linear");
+    const auto text = [&](const char *shape) { return linear.workload({{"shape", shape}, {"sums", "blocked"}})->title(); };
+    EXPECT_THAT(text("4x1024,8x1024"), testing::HasSubstr("blocked"));
+    EXPECT_EQ(error_of([&] { linear.workload({{"shape", "4x64,8x64"}, {"sums", "pairwise"}}); }), "linear: sums must be ascending or blocked, not 'pairwise'");
+    EXPECT_EQ(linear.workload({{"shape", "4x0,8x0"}, {"sums", "blocked"}})->reference({{}, {}})[0].values, std::vector<double>(32, 0.0));
+}
+
 std::string refusal(const std::string &op, const std::string &shape) {
     return error_of([&] { find_operator(op).workload({{"shape", shape}}); });
 }

@@ -176,11 +176,29 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
         atalla.load(tmp_path / "bad.atl")
     with pytest.raises(atalla.AtallaError, match="there is no machine"):
         atalla.compile(exported[0], machine="ax02")
+    with pytest.raises(atalla.AtallaError, match="there is no database at .*nothing.db"):
+        atalla.compile(exported[0], database=tmp_path / "nothing.db")
 
 
 class Scaled(torch.nn.Module):
     def forward(self, pair, *, scale=1.0):
         return (pair["a"] - pair["b"]) * scale
+
+
+def test_high_precision_keeps_more_digits_of_long_sums():
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(4096, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32)).eval()
+    x = torch.rand(32, 4096)
+    with torch.no_grad():
+        expected = layer(x)
+    error, cycles = {}, {}
+    for precision in ("standard", "high"):
+        compiled = atalla.compile(layer, (x,), precision=precision)
+        error[precision] = (compiled(x) - expected).square().mean().sqrt().item()
+        cycles[precision] = compiled.profile()["cycles"]
+    assert error["high"] < error["standard"] / 1.2 and cycles["high"] > cycles["standard"]
+    with pytest.raises(atalla.AtallaError, match="--precision: highest not in {standard,high}"):
+        atalla.compile(layer, (x,), precision="highest")
 
 
 def test_other_arguments_than_those_of_the_export_are_refused():
