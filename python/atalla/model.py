@@ -153,7 +153,8 @@ class CompiledModel:
         check(library().atalla_reset_states(self._loaded.context().handle))
 
     def save(self, file):
-        """Writes the loadable, which `atalla run` and the C interface take as well."""
+        """Writes the loadable, which `atalla run` and the C interface take as well. Of a model that compiles for new sizes when they
+        come, it holds those that it was compiled for first; `sizes` makes one of several."""
         shutil.copyfile(self._loaded.file, file)
 
 
