@@ -89,11 +89,12 @@ private:
 
 }  // namespace
 
-// A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
-static bool may_vary(const For *loop) {
+static bool is_over_domain(const For *loop, const char *ending) {
     const std::string &name = split_loop_name(loop->name).variable;
-    return name.substr(0, name.find('$')).ends_with("_varying");
+    return name.substr(0, name.find('$')).ends_with(ending);
 }
+// A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
+static bool may_vary(const For *loop) { return is_over_domain(loop, "_varying"); }
 
 bool Matcher::must_unroll(const For *loop) const {
     if (split_loop_name(loop->name).variable.ends_with("_unroll")) return true;
@@ -261,8 +262,10 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     return single;
 }
 
-// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go.
+// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go. A loop over an
+// RDom whose name ends in "_alike" does without, which is less code.
 bool Matcher::worth_peeling(const For *loop) const {
+    if (is_over_domain(loop, "_alike")) return false;
     for (const std::string &name : stored_names(loop->body)) {
         const auto it = arrays_.find(name);
         if (it == arrays_.end() || it->second.weights) continue;

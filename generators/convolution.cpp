@@ -34,7 +34,8 @@ public:
           taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
           width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
           step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), row_unroll_(static_cast<int>(point["row_unroll"])),
-          weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0), back_at_end_(point["back_at_end"] != 0) {}
+          weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0), back_at_end_(point["back_at_end"] != 0),
+          r(0, plan_.strip_columns, 0, plan_.strip_rows, 0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
 
     KernelDefinition build() {
         identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
@@ -344,7 +345,7 @@ private:
     // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
     RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<RDom> borders_ = borders();
-    RDom r{0, plan_.strip_columns, 0, plan_.strip_rows, 0, taps_ * channel_tiles_, "r"};
+    RDom r;   // columns and rows of a strip, k tiles
 };
 
 }  // namespace

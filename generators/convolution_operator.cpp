@@ -79,6 +79,7 @@ public:
             .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
             .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
             .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+            .choice("first_apart", "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too", {1, 0})
             .choice("back_at_end", "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
             .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
             .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
@@ -93,6 +94,8 @@ public:
                          "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
                              return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
                          });
+        space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
+                         [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
         space.constraint("pads", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                          [shape = shape_, machine](const Point &point) {
                              if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
@@ -104,7 +107,7 @@ public:
         if (in_registers()) return register_convolution_naive_point(shape_);
         int64_t unroll = 1;
         while (!keeps_pads(unroll, machine)) unroll++;
-        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
+        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
@@ -125,6 +128,9 @@ public:
         // its accesses is shared by the rows in straight-line code, and results are a loop of their own.
         constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, turn_row = 3.3,
                          strip_overhead = 250, cold_results = 4000, pad_result = 40;
+        // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a result and of
+        // clearing a sum, which the multiplier does.
+        constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, clear_code = 1, clear = 2.5;
         const ConvolutionPlan plan(shape_, point);
         const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
         const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
@@ -138,9 +144,10 @@ public:
         const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
         if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
         // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
-        const double strip_code = code + strip * 1.5 + switch_cost;
+        double strip_code = code + strip * 1.5 + switch_cost;
+        if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first : strip * clear_code) + strip * psum_results;
         const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
-        const double strip_cost = k_tiles * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + strip_overhead + strip_misses;
+        const double strip_cost = k_tiles * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
         const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
         const double turn = lanes * turn_row + switch_cost + load;
         const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
