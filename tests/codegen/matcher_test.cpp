@@ -144,6 +144,46 @@ TEST(Matcher, LoopsRunADifferentNumberOfTimes) {
     }
 }
 
+// The sum of all rows, over a domain of this name.
+KernelDefinition sum_of_rows(const std::string &domain) {
+    constexpr int rows = 9;
+    ImageParam x = tensor("X", {32, rows});
+    Var n("n"), m("m");
+    Func xs("xs"), ys("ys"), zs("zs"), out("Y");
+    RDom all(0, rows, domain);
+    define(xs, {n, m}, x(n, m));
+    define(ys, {n, m}, bf16(0.0f));
+    ys(n, m) = strict_float(ys(n, m) + xs(n, all));
+    zs(n, m) = ys(n, m);
+    out(n, m) = zs(n, m);
+    out.bound(n, 0, 32).bound(m, 0, 1);
+    xs.compute_root().bound(n, 0, 32);
+    zs.compute_root().bound(n, 0, 32).vectorize(n, 32);
+    ys.compute_at(zs, m).vectorize(n, 32).update().reorder(n, all.x, m).vectorize(n, 32);
+    in_registers({ys});
+    in_pads({xs, zs});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {32, 1});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {32, rows}}};
+    kernel.outputs = {{"Y", {32, 1}}};
+    return kernel;
+}
+
+TEST(Matcher, KeepsTheFirstIterationOfLoopsAlike) {
+    const auto loops_of = [](const Kernel &kernel, int64_t extent) {
+        return std::count_if(kernel.loops.begin(), kernel.loops.end(), [&](const codegen::LoopInfo &loop) { return loop.extent == extent; });
+    };
+    const KernelDefinition apart = sum_of_rows("rows"), alike = sum_of_rows("rows_alike");
+    EXPECT_EQ(loops_of(match(apart), 8), 1);
+    EXPECT_EQ(loops_of(match(alike), 8), 0);
+    EXPECT_EQ(loops_of(match(alike), 9), loops_of(match(apart), 9) + 1) << "beside the loop that stages the rows";
+    expect_host_answer(apart);
+    expect_host_answer(alike);
+}
+
 TEST(Matcher, AddsTheNegativeZeroNowhere) {
     const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) + bf16(-0.0f)); });
     EXPECT_EQ(count(match(kernel), Opcode::add_vv) + count(match(kernel), Opcode::add_vs), 0);
