@@ -2,6 +2,7 @@
 // varies and advances with its loop, the offset is a constant.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "codegen/index.h"
 #include "codegen/passes.h"
@@ -26,7 +27,7 @@ struct PointerKey {
 
 class AddressLowering {
 public:
-    AddressLowering(Kernel &kernel, bool spread) : kernel_(kernel), spread_(spread) {}
+    AddressLowering(Kernel &kernel, bool optimize) : kernel_(kernel), optimize_(optimize), spread_(optimize && kernel.machine->timed() && kernel.machine->regs.scalar_conflict) {}
 
     void run() {
         choose_copies(kernel_.body);
@@ -48,9 +49,15 @@ private:
         return op;
     }
     Reg emit(Opcode opcode, Reg a, Reg b, int32_t imm, Body &out) {
+        const Made key{opcode, a, b, imm};
+        if (const auto it = made_.find(key); numbering_ && it != made_.end()) return it->second;
         const Reg dst = kernel_.scalar("s");
         out.push_back(make(opcode, dst, a, b, imm));
+        if (numbering_) made_[key] = dst;
         return dst;
+    }
+    void forget(Reg changed) {
+        std::erase_if(made_, [&](const auto &entry) { return entry.first.a == changed || entry.first.b == changed; });
     }
     Reg add_constant(Reg a, int64_t value, Body &out) {
         if (value == 0) return a;
@@ -107,7 +114,9 @@ private:
         throw Error("cannot generate code: no scalar operation for an address expression");
     }
 
+    // Of transfers in straight code, addresses have most of their terms in common: made once.
     void lower_value(const Op &op, Body &out) {
+        numbering_ = optimize_;
         std::vector<Reg> addends;
         for (Reg r : op.src)
             if (r.defined() && r != zero_scalar) addends.push_back(r);
@@ -118,6 +127,7 @@ private:
             addends.resize(addends.size() - 2);
             addends.push_back(sum);
         }
+        numbering_ = false;
         Op last = make(Opcode::addi_s, op.dst, addends.empty() ? zero_scalar : addends[0]);
         if (addends.size() == 2) {
             last.opcode = Opcode::add_s;
@@ -237,10 +247,14 @@ private:
                 lower_op(*node.op, pointers, out);
             } else if (node.branch) {
                 std::map<PointerKey, Reg> inner = pointers;
+                made_.clear();
                 lower(node.branch->body, inner);
+                made_.clear();
                 out.push_back(std::move(node));
             } else if (node.loop) {
+                made_.clear();
                 lower_loop(*node.loop, pointers, out);
+                made_.clear();
                 out.push_back(std::move(node));
             }
         }
@@ -250,10 +264,13 @@ private:
     void lower_op(Op &op, std::map<PointerKey, Reg> &pointers, Body &out) {
         if (op.side) {
             Body lowered;
+            const auto outside = std::exchange(made_, {});
             for (Op &inner : *op.side) {
                 if (inner.value) lower_value(Op(inner), lowered);
                 else lowered.push_back(inner);
+                if (lowered.back().op->dst.defined()) forget(lowered.back().op->dst);
             }
+            made_ = outside;
             Op branch = op;
             branch.side = std::make_shared<std::vector<Op>>();
             for (const Node &node : lowered) branch.side->push_back(*node.op);
@@ -274,8 +291,9 @@ private:
         }
         // A pointer made from a register that changes is stale.
         const Reg changed = out.back().op->dst;
-        if (changed.defined())
-            std::erase_if(pointers, [&](const auto &entry) { return entry.first.slot == changed; });
+        if (!changed.defined()) return;
+        forget(changed);
+        std::erase_if(pointers, [&](const auto &entry) { return entry.first.slot == changed; });
     }
 
     void lower_loop(Loop &loop, std::map<PointerKey, Reg> &pointers, Body &out) {
@@ -341,8 +359,18 @@ private:
         });
     }
 
+    // An operation of an address in straight code.
+    struct Made {
+        Opcode opcode;
+        Reg a, b;
+        int32_t imm;
+        auto operator<=>(const Made &) const = default;
+    };
+
     Kernel &kernel_;
-    bool spread_;
+    bool optimize_, spread_;
+    bool numbering_ = false;
+    std::map<Made, Reg> made_;   // and still true
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
     std::set<const Op *> moving_stores_;
@@ -356,7 +384,7 @@ private:
 }  // namespace
 
 void lower_addresses(Kernel &kernel, bool optimize) {
-    AddressLowering(kernel, optimize && kernel.machine->timed() && kernel.machine->regs.scalar_conflict).run();
+    AddressLowering(kernel, optimize).run();
 }
 
 }  // namespace atalla::codegen

@@ -41,6 +41,8 @@ void Matcher::check_filling(const For *outermost) {
             scope_.bind(let->name, scope_.linear(let->value));
             walk(let->body);
             scope_.unbind(let->name);
+        } else if (let != nullptr) {
+            walk(let->body);   // part of a value
         } else if (const auto *block = s.as<Block>()) {
             walk(block->first);
             walk(block->rest);
