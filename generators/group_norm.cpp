@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -26,6 +28,7 @@ struct GroupShape {
     bool weight = false, bias = false;
     double epsilon = 1e-5;
 
+    int64_t length() const { return area * channels; }
     int64_t vectors() const { return tiles_of(area); }
     int64_t rows() const { return channels * vectors(); }   // of a group, in the pads
     int64_t all_channels() const { return channels * groups; }
@@ -122,12 +125,37 @@ protected:
         return work;
     }
 
-private:
-    // Rows of one value each, 32 at a time where there are more.
+    // Rows of 32 lanes with a channel's value each, from a tensor of a value for each channel; `ones` are the weights of the array meanwhile.
+    Func spread(KernelDefinition &kernel, const std::string &name, const Func &ones) const;
+    // 32 at a time where there are more.
     int64_t spread_rows() const { return shape_.all_channels() < lanes ? shape_.all_channels() : round_up(shape_.all_channels(), lanes); }
 
     GroupShape shape_;
 };
+
+// All other lanes of a channel's value are 0 on the way through the array.
+Func GroupNorm::spread(KernelDefinition &kernel, const std::string &name, const Func &ones) const {
+    const int all = static_cast<int>(shape_.all_channels()), rows = static_cast<int>(spread_rows());
+    constexpr int most_unrolled = 8;
+    const ImageParam values = tensor(name, {all});
+    kernel.arguments.push_back(values);
+    Func row(name + "_row"), one(name + "_one"), part(name + "_part"), spread(name + "_rows");
+    const Var k("k"), w("w"), l("l"), b("b"), wo("wo"), wu("w_unroll");
+    const RDom q(0, lanes, name + "_q");
+    row(k, b) = bf16(0.0f);
+    row(k, b) = select(b * lanes + k < all, values(min(b * lanes + k, all - 1)), undef<BFloat>());
+    one(k, w) = select(k == w % lanes, row(k, w / lanes), bf16(0.0f));
+    part(l, w) = 0.0f;
+    part(l, w) += f32(one(q, w)) * f32(ones(q, l));
+    spread(l, w) = bf16(part(l, w));
+    row.compute_root().bound(k, 0, lanes).vectorize(k, lanes).bound_extent(b, tiles_of(all));
+    spread.compute_root().bound(l, 0, lanes).bound(w, 0, rows).split(w, wo, w, std::min(lanes, rows)).split(w, w, wu, std::gcd(rows, most_unrolled)).vectorize(l, lanes);
+    one.compute_at(spread, wu).vectorize(k, lanes);
+    part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
+    in_pads({row, spread});
+    in_registers({one, part});
+    return spread;
+}
 
 KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
     const auto size = [](int64_t n) { return static_cast<int>(n); };
@@ -171,32 +199,9 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     Total squares = total("squares", square);
     scale(g, i) = machine_rcp(machine_sqrt(strict_float(strict_float(squares.sum(g, i) * share) + static_cast<float>(shape_.epsilon))));
 
-    // A row of 32 times its value for each channel: all other lanes are 0 on the way through the array.
-    std::vector<Func> affine;
-    const auto of_channels = [&](const std::string &name) {
-        const int all = size(shape_.all_channels());
-        const ImageParam values = tensor(name, {all});
-        kernel.arguments.push_back(values);
-        Func row(name + "_row"), one(name + "_one"), part(name + "_part"), spread(name + "_rows");
-        const RDom q(0, lanes, name + "_q");
-        row(k, b) = bf16(0.0f);
-        row(k, b) = select(b * lanes + k < all, values(min(b * lanes + k, all - 1)), undef<BFloat>());
-        one(k, w) = select(k == w % lanes, row(k, w / lanes), bf16(0.0f));
-        part(l, w) = 0.0f;
-        part(l, w) += f32(one(q, w)) * f32(ones(q, l));
-        spread(l, w) = bf16(part(l, w));
-        const Var wo("wo");
-        row.compute_root().bound(k, 0, lanes).vectorize(k, lanes).bound_extent(b, tiles_of(all));
-        spread.compute_root().bound(l, 0, lanes).bound(w, 0, size(spread_rows())).split(w, wo, w, std::min(lanes, all)).vectorize(l, lanes);
-        one.compute_at(spread, w).vectorize(k, lanes);
-        part.compute_at(spread, w).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
-        in_pads({row, spread});
-        in_registers({one, part});
-        return spread(n % lanes, g * channels + c);
-    };
     Expr value = strict_float(centred(n, c, g, i) * bf16(scale(g, i)));
-    if (shape_.weight) value = strict_float(value * of_channels("weight"));
-    if (shape_.bias) value = strict_float(value + of_channels("bias"));
+    if (shape_.weight) value = strict_float(value * spread(kernel, "weight", ones)(n % lanes, g * channels + c));
+    if (shape_.bias) value = strict_float(value + spread(kernel, "bias", ones)(n % lanes, g * channels + c));
     result(n, c, g, i) = value;
     out(n, c, g, i) = result(n, c, g, i);
 
@@ -251,6 +256,214 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     return named(std::move(kernel));
 }
 
+// Groups of channels that end inside vectors, while whole groups do not: a group is one row of vectors, whatever its channels. Up to 32
+// vectors are the weights of the array, through which a row of ones goes, and each vector has rows of its own for the weights and
+// biases of its lanes.
+class ContiguousGroupNorm : public GroupNorm {
+public:
+    using GroupNorm::GroupNorm;
+
+    // Several tiles of at least half as many vectors as the array has weights, and few rows for weights and biases, which are made by little code.
+    static bool suits(const GroupShape &shape) {
+        constexpr int64_t least_tiles = 2, most_rows = 4096, most_channels = 8;
+        if (shape.area < 2 * lanes || shape.area % lanes == 0 || shape.length() % lanes != 0 || section_channels(shape) > most_channels) return false;
+        const int64_t vectors = shape.length() / lanes, part = members(vectors);
+        return part > 0 && vectors / part >= least_tiles && shape.groups * vectors <= most_rows && shape.channels % section_channels(shape) == 0;
+    }
+
+    Space space(const Machine &machine) const override {
+        constexpr int64_t most_unrolled = 32, most_share = 24;   // of the vectors that no result needs
+        std::vector<int64_t> unrolls;
+        for (int64_t unroll = 1; unroll <= std::min(all(), most_unrolled); unroll++)
+            if ((round_up(all(), unroll) - all()) * most_share <= all()) unrolls.push_back(unroll);
+        const std::vector<int64_t> weights = {4, 8, 16, 32};
+        Space space;
+        space.parameter("vector_unroll", "vectors of the result in straight-line code", unrolls)
+            .parameter("sum_unroll", "vectors that become weights in straight-line code, where they are summed", weights)
+            .parameter("square_unroll", "the same, of squares", weights);
+        space.constraint("pads", {"vector_unroll"}, "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.", [=, this](const Point &point) {
+            const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
+            std::vector<PadUse> uses = {{slots * image_rows(point), round(machine, point)}, {slots * result_rows(point), round(machine, point)}, {tiles(), false}, {tiles(), false}};
+            for (const bool given : {shape_.weight, shape_.bias})
+                if (given) uses.insert(uses.end(), {{spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * result_rows(point), false}});
+            return fit_pads(machine, uses);
+        });
+        return space;
+    }
+    std::string words(const Machine &, const Point &point) const override {
+        return fmt::format("{} vectors of the result in straight-line code, {} where they are summed, {} where they are squared", point["vector_unroll"], point["sum_unroll"], point["square_unroll"]);
+    }
+    double draft(const Machine &machine, const Point &point) const override {
+        // Straight-line code beyond what the instruction cache keeps comes from memory for each group. A loop that fills a tile waits for its sums.
+        constexpr double start = 900, group_latency = 700, most_packets = 340, miss = 16, wait = 50, loop_cost = 12, tile = 75, squared = 5, one_pad = 4, iteration = 20;
+        const auto vectors = static_cast<double>(all()), unroll = static_cast<double>(point["vector_unroll"]);
+        const auto sum_unroll = static_cast<double>(point["sum_unroll"]), square_unroll = static_cast<double>(point["square_unroll"]);
+        const auto filling = [&](double straight) { return straight < lanes ? wait + lanes / straight * loop_cost : 0; };
+        const double packets = 130 + 10 * unroll + 2.5 * sum_unroll + 6 * square_unroll;
+        const double sums = static_cast<double>(tiles()) * (2 * tile + lanes * squared + filling(sum_unroll) + filling(square_unroll));
+        const double lane = static_cast<double>(machine.vec.ii) * std::max<double>(1 + shape_.bias, 1 + shape_.weight) + (round(machine, point) ? 0 : one_pad);
+        const double group = group_latency + sums + vectors * (lane + iteration / unroll) + (machine.timed() ? miss * std::max(0.0, packets - most_packets) : 0);
+        const double channels = static_cast<double>(shape_.weight + shape_.bias) * (16 * static_cast<double>(shape_.all_channels()) + 2 * static_cast<double>(shape_.groups) * vectors);
+        return (machine.timed() ? start : 60) + static_cast<double>(shape_.groups * shape_.images) * group + channels;
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override;
+
+protected:
+    KernelWork work(const Machine &machine) const override {
+        KernelWork work = GroupNorm::work(machine);
+        const int64_t vectors = tiles_of(outputs_[0].elements());
+        work.array_rows = work.array_tiles = 2 * ceil_div(vectors, lanes);
+        work.array_loads = 2 * vectors;
+        return work;
+    }
+
+private:
+    struct Total {
+        Func weights, part, block, group, total;
+        RDom depth, members, tiles;
+    };
+    Total total(const std::string &name, const std::function<Expr(const Expr &)> &value) const;
+    void schedule_total(Total &t, const LoopLevel &at, int unroll) const;
+    Func in_sections(const Func &spread, const std::string &name, int count) const;
+
+    static int64_t members(int64_t vectors) {
+        constexpr int64_t least = 16;
+        for (int64_t part = lanes; part >= least; part--)
+            if (vectors % part == 0) return part;
+        return 0;
+    }
+    // The fewest channels that end where a vector does.
+    static int64_t section_channels(const GroupShape &shape) { return lanes / std::gcd(shape.area, static_cast<int64_t>(lanes)); }
+
+    int64_t all() const { return shape_.length() / lanes; }
+    int64_t tiles() const { return all() / members(all()); }
+    int64_t result_rows(const Point &point) const { return round_up(all(), point["vector_unroll"]); }
+    // A tile is 32 vectors, of which only members count.
+    int64_t image_rows(const Point &point) const { return std::max(result_rows(point), all() + lanes - members(all())); }
+    // Do the vectors go round the pads?
+    bool round(const Machine &machine, const Point &point) const { return point["vector_unroll"] % machine.pad.count == 0 && members(all()) % machine.pad.count == 0; }
+
+    Var n_{"n"}, g_{"g"}, i_{"i"}, k_{"k"}, w_{"w"}, l_{"l"}, t_{"t"}, s_{"s"};
+};
+
+// So many of `count` in straight-line code.
+int largest_divisor(int count) {
+    constexpr int most = 12;
+    int best = 1;
+    for (int part = 2; part <= most; part++)
+        if (count % part == 0) best = part;
+    return best;
+}
+
+// Lane w is the sum of vector w, rounded to bf16. The reduction unit adds those of a tile; tiles are added in float32.
+ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name, const std::function<Expr(const Expr &)> &value) const {
+    const int part = static_cast<int>(members(all()));
+    Total s{Func(name + "_weights"), Func(name + "_part"), Func(name + "_block"), Func(name + "_group"), Func(name),
+            RDom(0, lanes, name + "_q"), RDom(0, lanes, name + "_g"), RDom(0, static_cast<int>(tiles()), name + "_r")};
+    s.weights(k_, w_, t_, g_, i_) = value((t_ * part + w_) * lanes + k_);
+    s.part(l_, t_, g_, i_) = 0.0f;
+    s.part(l_, t_, g_, i_) += f32(s.weights(s.depth, l_, t_, g_, i_));
+    s.block(l_, t_, g_, i_) = bf16(s.part(l_, t_, g_, i_));
+    const Expr sum = s.block(s.members, t_, g_, i_);
+    s.group(t_, g_, i_) = 0.0f;
+    s.group(t_, g_, i_) += f32(part == lanes ? sum : select(s.members < part, sum, bf16(0.0f)));
+    s.total(g_, i_) = -0.0f;
+    s.total(g_, i_) = strict_float(s.total(g_, i_) + f32(bf16(s.group(s.tiles, g_, i_))));
+    return s;
+}
+
+// What leaves the array goes to the pads: a loop that waited for the sums of its tiles would not overlap.
+void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unroll) const {
+    s.block.compute_at(at).bound_extent(l_, lanes).bound_extent(t_, static_cast<int>(tiles())).vectorize(l_, lanes);
+    s.part.compute_at(s.block, t_).bound_extent(l_, lanes).vectorize(l_, lanes).update().reorder(s.depth, l_).atomic().vectorize(l_, lanes).vectorize(s.depth, lanes);
+    s.weights.compute_at(s.block, t_).bound_extent(k_, lanes).bound_extent(w_, lanes).split(w_, w_, Var("w_unroll"), unroll).vectorize(k_);
+    s.total.compute_at(at);
+    const RVar ro("ro"), ru("r_unroll");
+    s.total.update().split(s.tiles, ro, ru, largest_divisor(static_cast<int>(tiles())));
+    s.group.compute_at(s.total, ru).update().atomic().vectorize(s.members, lanes);
+    in_pads({s.block});
+    in_registers({s.weights, s.part, s.group, s.total});
+}
+
+// The rows of each vector of a group: of its channel, or of both channels that its lanes belong to.
+Func ContiguousGroupNorm::in_sections(const Func &spread, const std::string &name, int count) const {
+    const int channels = static_cast<int>(shape_.channels), area = static_cast<int>(shape_.area), of_section = static_cast<int>(section_channels(shape_));
+    const int vectors = of_section * area / lanes, sections = channels / of_section;
+    Func rows(name + "_of_vectors");
+    rows(l_, t_, g_) = undef<BFloat>();
+    // Vectors `from` to `end` of every section are one row, in a register meanwhile.
+    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Expr &)> &value) {
+        const RDom r(0, end - from, 0, sections, name + suffix);
+        const RVar ro("ro"), ru("r_unroll");
+        Func held(name + "_held" + suffix);
+        held(l_, s_, g_) = value(g_ * channels + s_ * of_section);
+        rows(l_, from + r.x + r.y * vectors, g_) = held(l_, r.y, g_);
+        rows.update(rows.num_update_definitions() - 1).reorder(l_, r.x, r.y, g_).vectorize(l_, lanes).split(r.x, ro, ru, largest_divisor(end - from));
+        held.compute_at(rows, r.y).vectorize(l_, lanes).bound_extent(l_, lanes);
+        in_registers({held});
+    };
+    for (int c = 0; c < of_section; c++) {
+        const int end = (c + 1) * area / lanes;
+        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Expr &first) -> Expr { return spread(l_, first + c); });
+        if (const int cut = (c + 1) * area % lanes; cut != 0)
+            store(end, end + 1, fmt::format("_v{}", c), [&](const Expr &first) { return select(l_ < cut, spread(l_, first + c), spread(l_, first + c + 1)); });
+    }
+    rows.vectorize(l_, lanes).compute_root().bound(l_, 0, lanes).bound(t_, 0, count).bound(g_, 0, static_cast<int>(shape_.groups));
+    in_pads({rows});
+    return rows;
+}
+
+KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point &point) const {
+    const auto size = [](int64_t n) { return static_cast<int>(n); };
+    const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images), vector_unroll = size(point["vector_unroll"]);
+    const ImageParam image = tensor("X", {length, groups, images});
+    KernelDefinition kernel;
+    kernel.arguments = {image};
+
+    Func ones("ones"), xs("X_rows"), mean("mean"), scale("scale"), result("result"), out("Y");
+    ones(k_, w_) = bf16(1.0f);
+    xs(n_, g_, i_) = image(n_, g_, i_);
+    const auto share = static_cast<float>(1 / static_cast<double>(length));
+    Total sum = total("total", [&](const Expr &at) -> Expr { return xs(at, g_, i_); });
+    mean(g_, i_) = strict_float(sum.total(g_, i_) * share);
+    const auto centred = [&](const Expr &at) -> Expr { return strict_float(xs(at, g_, i_) - bf16(mean(g_, i_))); };
+    Total squares = total("squares", [&](const Expr &at) -> Expr { return strict_float(centred(at) * centred(at)); });
+    scale(g_, i_) = machine_rcp(machine_sqrt(strict_float(strict_float(squares.total(g_, i_) * share) + static_cast<float>(shape_.epsilon))));
+    const auto of_vector = [&](const std::string &name) -> Expr { return in_sections(spread(kernel, name, ones), name, size(result_rows(point)))(n_ % lanes, n_ / lanes, g_); };
+    Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
+    if (shape_.weight) value = strict_float(value * of_vector("weight"));
+    if (shape_.bias) value = strict_float(value + of_vector("bias"));
+    result(n_, g_, i_) = value;
+    out(n_, g_, i_) = result(n_, g_, i_);
+
+    // ---- schedule: a group at a time
+    const Var no("no"), ni("ni"), nu("n_unroll");
+    out.bound(n_, 0, length).bound(g_, 0, groups).bound(i_, 0, images);
+    for (Func f : {xs, result}) {
+        f.compute_at(out, g_);
+        if (machine.timed() && groups * images > 1) f.hoist_storage_root().ring_buffer(2);
+        in_pads({f});
+    }
+    xs.bound_extent(n_, size(image_rows(point)) * lanes);
+    result.bound_extent(n_, size(result_rows(point)) * lanes).split(n_, no, ni, lanes).vectorize(ni);
+    if (vector_unroll > 1) result.split(no, no, nu, vector_unroll);
+    for (Func f : {mean, scale}) {
+        f.compute_at(out, g_);
+        in_registers({f});
+    }
+    schedule_total(sum, LoopLevel(out, g_), size(point["sum_unroll"]));
+    schedule_total(squares, LoopLevel(out, g_), size(point["square_unroll"]));
+    if (shape_.weight || shape_.bias) {
+        ones.compute_root().vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
+        in_registers({ones});
+    }
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {length, groups, images});
+
+    kernel.pipeline = Pipeline(out);
+    return named(std::move(kernel));
+}
+
 std::unique_ptr<Workload> group_norm(const WorkloadRequest &request) {
     const Shape &x = request.shape("x");
     if (x.size() < 2) throw Error(fmt::format("{}: expected at least 2 dimensions, of which the second is the channel, but got {}", request.op, shape_text(x)));
@@ -269,6 +482,7 @@ std::unique_ptr<Workload> group_norm(const WorkloadRequest &request) {
     shape.weight = request.has("weight");
     shape.bias = request.has("bias");
     shape.epsilon = request.number("eps");
+    if (ContiguousGroupNorm::suits(shape)) return std::make_unique<ContiguousGroupNorm>(request, shape);
     return std::make_unique<GroupNorm>(request, shape);
 }
 
@@ -280,7 +494,7 @@ std::vector<OperatorDeclaration> group_norm_operators() {
     row.schemas = {"group_norm"};
     row.help = "(x - mean) / sqrt(variance + eps) * weight + bias in groups of channels";
     row.card = {"normalization",
-                "mean and mean of squared differences from it: blocks of 32 of a channel through the array, added in fp32; fp32 reciprocal of the root; then in bf16, with a row of lanes for each channel",
+                "mean and mean of squared differences from it: blocks of 32 of a channel through the array, added in fp32 (of a group whose channels end inside vectors and that itself does not, blocks of 32 of the group, up to 32 of them added and rounded likewise); fp32 reciprocal of the root; then in bf16, with a row of lanes for each channel",
                 "channels and vectors in straight-line code, of sums and of other steps",
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the group as it is scaled",
