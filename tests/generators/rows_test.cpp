@@ -87,6 +87,17 @@ TEST_F(Rows, Normalizations) {
     }
 }
 
+// Whole vectors in a group, but not in a channel: equal tiles of 25 and 28 vectors, with two channels and with eight in a row of vectors.
+TEST_F(Rows, GroupsWhoseChannelsEndInsideVectors) {
+    if (!machine.timed()) GTEST_SKIP() << "no such group fits the pads";
+    for (int i = 0; i < rounds; i++) {
+        const auto seed = static_cast<uint64_t>(i);
+        check("group_norm", {{"shape", "2x16x20x20,16,16"}, {"num-groups", "2"}}, seed);
+        check("group_norm", {{"shape", "1x32x14x14,-,32"}, {"num-groups", "1"}}, seed);
+        check("group_norm", {{"shape", "1x8x28x28"}, {"num-groups", "1"}}, seed);
+    }
+}
+
 // What fits the pads by the space's count has a place in them: large blocks beside small ones, each point of the space.
 TEST_F(Rows, EveryPointOfColumnsHasAPlace) {
     const Evaluator evaluator(find_operator("log_softmax").workload({{"shape", "3x29x13"}, {"dim", "0"}}), machine);
