@@ -81,7 +81,7 @@ public:
         sums(n, u, j) = bf16(-0.0f);
         sums(n, u, j) = strict_float(sums(n, u, j) + e(n, added * side + u, j));
         const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
-        closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal(total);
+        closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, stored());
         result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j)) : strict_float(e(n, y, j) * closing(n, j));
         out(n, y, j) = result(n, y, j);
 

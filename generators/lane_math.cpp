@@ -107,23 +107,23 @@ struct Normalised {
     };
     Expr m;
     std::vector<Step> steps;
+
+    void take(const Expr &taken, int exponent, const Expr &again = {}) {
+        m = choose(taken, mul(m, two_to(-exponent)), m);
+        steps.push_back({taken, exponent, again});
+    }
+    // 2^exponent, where it is in the number.
+    void take_down(int exponent) { take(!less(m, two_to(exponent)), exponent); }
 };
 Normalised normalised(const Expr &x, int least) {
-    Normalised result;
-    Expr a = x;
-    const auto step = [&](const Expr &taken, int exponent, const Expr &again = {}) {
-        a = choose(taken, mul(a, two_to(-exponent)), a);
-        result.steps.push_back({taken, exponent, again});
-    };
-    const auto down = [&](int exponent) { step(!less(a, two_to(exponent)), exponent); };
-    down(64);
+    Normalised result{x, {}};
+    result.take_down(64);
     int taken = 0;
     for (int exponent : {64, 64, 8}) {
-        step(less(a, one()), -exponent, less(x, two_to(-taken)));
+        result.take(less(result.m, one()), -exponent, less(x, two_to(-taken)));
         taken += exponent;
     }
-    for (int exponent = 32; exponent >= least; exponent /= 2) down(exponent);
-    result.m = a;
+    for (int exponent = 32; exponent >= least; exponent /= 2) result.take_down(exponent);
     return result;
 }
 
@@ -164,6 +164,14 @@ Expr reciprocal(const Expr &x) {
     const Normalised n = normalised(a, 1);
     const Expr inverse = scaled(reciprocal_near_one(n.m), n, -1, 1);
     return with_sign_of(x, choose(equal(a, infinity()), zero(), inverse));
+}
+
+Expr reciprocal_of_sum(const Expr &x, int64_t most) {
+    Normalised n{x, {}};
+    int exponent = 1;
+    while ((int64_t{1} << (2 * exponent)) <= most) exponent *= 2;
+    for (; exponent >= 1; exponent /= 2) n.take_down(exponent);
+    return scaled(reciprocal_near_one(n.m), n, -1, 1);
 }
 
 Expr divide(const Expr &a, const Expr &b) {

@@ -35,6 +35,7 @@ Expr smaller(const Expr &a, const Expr &b);
 
 // ---- rounded functions
 Expr reciprocal(const Expr &x);
+Expr reciprocal_of_sum(const Expr &x, int64_t most);   // the same for x in [1, most], and NaN
 Expr divide(const Expr &a, const Expr &b);
 Expr square_root(const Expr &x);
 Expr reciprocal_root(const Expr &x);
