@@ -102,6 +102,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     dump("match", [&] { return to_string(kernel); });
     if (options.optimize) coalesce(kernel);
     dump("coalesce", [&] { return to_string(kernel); });
+    if (options.optimize && machine.timed()) expand(kernel);
     place(kernel, options.layouts);
     dump("place", [&] { return to_string(kernel); });
     overlap(kernel, options.optimize);

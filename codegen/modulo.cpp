@@ -11,6 +11,8 @@ namespace {
 
 // Longer iterations take too long to schedule.
 constexpr int64_t most_values = 320;
+// Iterations under way at a time where they do not follow each other evenly.
+constexpr int most_stages_uneven = 3;
 
 std::vector<bool> find_deferrable(const std::vector<Op> &ops) {
     std::map<int, int> mentions;
@@ -53,7 +55,7 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     }
 
     const std::vector<int> stages = stages_allowed(graph, loop);
-    const int allowed = stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end());
+    const int allowed = stages.empty() ? 1 : std::min(most_stages_uneven, *std::max_element(stages.begin(), stages.end()));
     // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included: of a loop of a few iterations
     // fewer stages may take less than the shortest interval.
     constexpr int64_t few_iterations = 16;
@@ -173,8 +175,9 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     }
     if (static_cast<int64_t>(vectors.size()) > most_values_) return {};
     const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
-    const auto has = [&](Opcode opcode) { return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return op.opcode == opcode; }); };
-    const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(loop.sure(), has(Opcode::gemm_vv), has(Opcode::lw_vi)) : most_stages, loop.sure());
+    std::vector<const Op *> ops;
+    for (const Op &op : graph.ops) ops.push_back(&op);
+    const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure()) : most_stages(ops), loop.sure());
     std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
     for (size_t i = 0; i < graph.ops.size(); i++) {
         const Op &op = graph.ops[i];
@@ -408,15 +411,38 @@ int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const 
     return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
 }
 
-int most_stages_with_sides(int64_t iterations, bool rows, bool weights) {
-    constexpr int64_t enough = 4;
-    return rows && !weights && iterations >= enough ? most_stages : 2;
+namespace {
+
+std::vector<const Op *> operations_of(const Loop &loop) {
+    std::vector<const Op *> ops;
+    for (const Node &node : loop.body)
+        if (node.op) ops.push_back(&*node.op);
+    return ops;
 }
 
-int most_stages_with_sides(const Loop &loop) {
-    const auto has = [&](Opcode opcode) { return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return node.op && node.op->opcode == opcode; }); };
-    return most_stages_with_sides(loop.extent, has(Opcode::gemm_vv), has(Opcode::lw_vi));
+}  // namespace
+
+int most_stages(const std::vector<const Op *> &ops) {
+    constexpr int most = 3, most_through_pads = 5;
+    std::set<std::pair<int, LinearForm>> stored;
+    bool through_pads = false;
+    for (const Op *op : ops) {
+        if (!op->access) continue;
+        const std::pair row{op->access->allocation, op->access->row};
+        if (op->opcode == Opcode::vreg_st) stored.insert(row);
+        else through_pads = through_pads || stored.count(row) > 0;
+    }
+    return through_pads ? most_through_pads : most;
 }
+
+int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations) {
+    constexpr int64_t enough = 4;
+    const auto has = [&](Opcode opcode) { return std::any_of(ops.begin(), ops.end(), [&](const Op *op) { return op->opcode == opcode; }); };
+    return has(Opcode::gemm_vv) && !has(Opcode::lw_vi) && iterations >= enough ? most_stages(ops) : 2;
+}
+
+int most_stages(const Loop &loop) { return most_stages(operations_of(loop)); }
+int most_stages_with_sides(const Loop &loop) { return most_stages_with_sides(operations_of(loop), loop.extent); }
 
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later) {
     return ModuloScheduler(kernel, shared_masks, overlap).run(graph, loop, runs_later);

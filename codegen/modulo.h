@@ -11,11 +11,13 @@
 
 namespace atalla::codegen {
 
-// Iterations of a loop that may be under way at a time: more would cost more code before and after it than they gain.
-constexpr int most_stages = 3;
+// Iterations of a loop that may be under way at a time: more would cost more code before and after it than they gain. Where what an iteration
+// makes waits in the pads, so that no register limits how long, more of them hide more latency.
+int most_stages(const std::vector<const Op *> &ops);
+int most_stages(const Loop &loop);
 // Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them. Only
 // for rows that wait for the array is it worth as many as without, and where there are iterations enough.
-int most_stages_with_sides(int64_t iterations, bool rows, bool weights);
+int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations);
 int most_stages_with_sides(const Loop &loop);
 
 // x = x + y, where x is used for nothing else in the loop and y only here: it may run an iteration late, with y = -0 standing

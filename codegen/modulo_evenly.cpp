@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <climits>
 
 #include "codegen/modulo_scheduler.h"
 
@@ -50,19 +51,47 @@ int ModuloScheduler::evenly_spaced_interval(ScheduleGraph &graph, const std::vec
 }
 
 bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
+    // What keeps others from their places, since its register must be free again for the next row, is tried a little later.
+    const int interval = distance * static_cast<int>(chains_.alike.size()), most_delays = start < 2 ? 20 : 0;
+    not_before_.assign(chains_.alike[0].size(), 0);
+    for (int delays = 0; delays <= most_delays; delays++) {
+        const Even placed = place_rows(graph, window, distance, start);
+        if (placed.all) return keeps_dependences(graph, interval) && registers_suffice(graph, interval);
+        if (!placed.in_the_way) return false;
+        const size_t other = *placed.in_the_way;
+        not_before_[other] = graph.cycle[chains_.alike[0][other]] + static_cast<int>(machine_.vec.ii);
+    }
+    return false;
+}
+
+ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows;
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
     first_of_.clear();
     std::map<int, size_t> position;
     for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
+    // Of the operations behind one, in the next rows mostly, the one that leaves it the least time.
+    const auto in_the_way = [&](int i) -> std::optional<size_t> {
+        int last = window[i] * interval - 1 - (rows - 1) * distance;
+        std::optional<size_t> found;
+        for (int e : graph.out[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.to == i || graph.cycle[edge.to] < 0) continue;
+            const int before = graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval;
+            if (before >= last) continue;
+            last = before;
+            const auto at = position.find(edge.to);
+            found = at != position.end() ? std::optional(at->second) : std::nullopt;
+        }
+        return found;
+    };
     // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them.
     const auto part_of = [&](int i) { return graph.ops[i].opcode == Opcode::vreg_ld ? 1 : graph.ops[i].opcode == Opcode::vreg_st ? 2 : 0; };
     for (int part = 0; part < 3; part++)
         for (int i : chains_.in_turn[0])
-            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return false;
-    if (chains_.in_turn.size() > chains_.alike.size() && !place(graph, table, chains_.in_turn.back(), window, interval, 0).all) return false;
-    return keeps_dependences(graph, interval) && registers_suffice(graph, interval);
+            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return {false, in_the_way(i)};
+    return {chains_.in_turn.size() == chains_.alike.size() || place(graph, table, chains_.in_turn.back(), window, interval, 0).all, {}};
 }
 
 bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {
@@ -72,7 +101,7 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
     std::vector<Claim> claims;
     for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
     const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
-    auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : start + early);
+    auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : std::max({start + early, not_before_[position], behind_unplaced(graph, i, interval)}));
     last = std::min(last, window * interval - 1 - (rows - 1) * distance);
     // A unit with little to spare has its operations side by side.
     const int busy = claims[0].busy;
@@ -102,6 +131,21 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
             return true;
         }
     return false;
+}
+
+int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int interval) const {
+    int first = INT_MIN;
+    for (int e : graph.in[i]) {
+        const Edge &edge = graph.edges[e];
+        if (edge.from == i || edge.distance > 0 || graph.cycle[edge.from] >= 0) continue;
+        int before = behind_unplaced(graph, edge.from, interval);
+        for (int f : graph.in[edge.from]) {
+            const Edge &to = graph.edges[f];
+            if (to.from != edge.from && graph.cycle[to.from] >= 0) before = std::max(before, graph.cycle[to.from] + spaced(graph, to) - to.distance * interval);
+        }
+        if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge));
+    }
+    return first;
 }
 
 std::vector<int> ModuloScheduler::readers_beside(const ScheduleGraph &graph, int i) const {

@@ -102,8 +102,16 @@ private:
     // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
     int evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most);
     bool fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
+    // Once: all operations, or the position of one that should be later for another to find its place.
+    struct Even {
+        bool all = false;
+        std::optional<size_t> in_the_way;
+    };
+    Even place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
     // The operations at one position of all rows.
     bool place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start);
+    // The first cycle that those with a place leave an operation by way of others without one, such as a row that is stored and loaded again.
+    int behind_unplaced(const ScheduleGraph &graph, int i, int interval) const;
     // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's vector in
     // the same bank.
     std::vector<int> readers_beside(const ScheduleGraph &graph, int i) const;
@@ -117,6 +125,7 @@ private:
     std::vector<Claim> claims_;              // of its operations
     Chains chains_;
     bool evenly_ = false;                    // are rows placed at one distance?
+    std::vector<int> not_before_;            // of rows that follow each other evenly: the first cycle that an operation of the first row may have
     std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
     int turn_ = 0;                           // cycles by which the loop's boundary will move

@@ -19,6 +19,9 @@ void coalesce(Kernel &kernel);
 // In innermost loops, loads rows again for what reads them late, or would copy them.
 void reload(Kernel &kernel);
 
+// Gives the iterations of an innermost loop rows of their own for what each of them stores and loads again.
+void expand(Kernel &kernel);
+
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
 // DMA tiles. `wanted` may fix the layout of an allocation by its name. Error if the pads are too small.
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted);

@@ -276,7 +276,7 @@ void add_guard_rows(Kernel &kernel, int index) {
             if (!inner.op->access || inner.op->access->allocation != index) continue;
             for (const auto &[atom, step] : inner.op->access->row.terms) {
                 if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
-                const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages - 1);
+                const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages(*node.loop) - 1);
                 allocation.guard_behind = std::max(allocation.guard_behind, rows);
                 if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0) allocation.guard_front = std::max(allocation.guard_front, rows);
             }
