@@ -113,18 +113,23 @@ private:
     std::map<int32_t, std::vector<size_t>> mentions_;
 };
 
-// x * 1 = x too: moves go to the multiplier where the adder has more to do.
+// x * 1 = x too: moves go to the multiplier where the adder has more to do. All of them do where that is hardly more than its half of the
+// work: rows stay alike then, which may follow each other at one distance.
 void balance(Kernel &kernel, Body &body) {
-    int64_t adder = 0, multiplier = 0;
+    constexpr int64_t hardly = 16;   // one operation of so many
+    int64_t adder = 0, multiplier = 0, moves = 0;
     for (const Node &node : body) {
         if (node.op && info(node.op->opcode).unit == Unit::Alu) adder++;
         if (node.op && info(node.op->opcode).unit == Unit::Mul) multiplier++;
+        if (node.op && is_move(*node.op)) moves++;
     }
+    const int64_t half = (adder + multiplier + 1) / 2;
+    const bool all = multiplier < adder && multiplier + moves <= half + half / hardly;
     constexpr int32_t one = 0x3F800000;
     for (Node &node : body) {
         if (node.loop) balance(kernel, node.loop->body);
         if (node.branch) balance(kernel, node.branch->body);
-        if (!node.op || !is_move(*node.op) || adder <= multiplier + 1) continue;
+        if (!node.op || !is_move(*node.op) || (!all && adder <= multiplier + 1)) continue;
         node.op->opcode = Opcode::mul_vs;
         node.op->src[1] = kernel.constant(one);
         adder--;
