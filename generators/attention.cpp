@@ -17,6 +17,8 @@ namespace {
 
 // The lowest bf16 number: where the largest score of a row starts.
 constexpr float lowest = -0x1.FEp127f;
+// Rows of a step with few operations that are straight-line code.
+constexpr int least_unroll = 16;
 
 std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector<AttentionBatch> &batch, bool AttentionBatch::*has, size_t inside) {
     std::vector<int64_t> extents = {element};
@@ -56,10 +58,9 @@ public:
     AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), point_(point), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)),
           depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)), key_tiles_(static_cast<int>(tiles_of(shape.keys))), depth_tiles_(static_cast<int>(tiles_of(shape.depth))),
-          // One more column of ones: the sum of p.
-          width_tiles_(static_cast<int>(tiles_of(shape.width + 1))), rows_(static_cast<int>(std::min<int64_t>(point["row_unroll"], shape.queries))),
+          width_tiles_(static_cast<int>(shape.width_tiles())), rows_(static_cast<int>(std::min<int64_t>(point["row_unroll"], shape.queries))),
           blocks_(static_cast<int>(std::max<int64_t>(1, point["rows"] / rows_))), turn_unroll_(static_cast<int>(point["weight_unroll"])),
-          softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])), skips_(shape.skips_hidden(rows_)) {
+          softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])), whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)) {
     }
 
     KernelDefinition build() {
@@ -113,7 +114,7 @@ private:
         turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
         define(Vt, of_keys({k, d, tt}), undef<BFloat>());
         Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
-        Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
+        if (!whole_rows_) Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
         if (shape_.mask) {
             const Expr column = tt * lanes + k;
             if (keys_ % lanes != 0 || partial)
@@ -170,13 +171,58 @@ private:
         if (skips_) {
             const std::vector<Expr> at_end = own({j, i, ib * diagonal_tiles_ + last_seen});
             X(at_end) = strict_float(X(at_end) + later(j, i - last_seen * lanes));
+            if (whole_rows_) {
+                unseen.where(!seen(key_tiles_ - 1 - unseen));
+                X(own({j, i, key_tiles_ - 1 - unseen})) = bf16(-infinity);
+            }
         }
+        if (whole_rows_) define_whole_rows();
+        else define_rows_by_tiles();
+    }
+
+    // Two and two of them joined, until one is left: the fewest steps that wait for each other.
+    static Expr tree(std::vector<Expr> all, Expr (*join)(Expr, Expr)) {
+        while (all.size() > 1) {
+            const size_t half = (all.size() + 1) / 2;
+            for (size_t n = 0; n < all.size() / 2; n++) all[n] = join(all[n], all[half + n]);
+            all.resize(half);
+        }
+        return all[0];
+    }
+    static Expr larger(Expr a, Expr b) { return strict_float(max(std::move(a), std::move(b))); }
+    static Expr added(Expr a, Expr b) { return strict_float(std::move(a) + std::move(b)); }
+
+    void define_whole_rows() {
+        std::vector<Expr> scores, weights;
+        for (int n = 0; n < key_tiles_; n++) scores.push_back(X(own({j, i, n})));
+        define(largest_lanes, own({j, i}), tree(scores, larger));
+        // In float32, which Halide's JIT has a maximum of. Where a mask hides all keys, no distance from the largest score would be a number.
+        define(largest, own({i}), shape_.mask ? lowest : -infinity);
+        largest(own({i})) = max(largest(own({i})), f32(largest_lanes(own({r, i}))));
+        define(M, own({j, i}), bf16(largest(own({i}))));
+        const Expr distance = strict_float(X(own({j, i, tt})) - M(own({j, i})));
+        define(E, own({j, i, tt}), machine_exp(scales_late_ ? scaled(distance) : distance));
+        for (int n = 0; n < key_tiles_; n++) weights.push_back(E(own({j, i, n})));
+        define(sum_lanes, own({j, i}), tree(weights, added));
+        ones(k, w) = bf16(1.0f);
+        define(total_part, own({j, i}), 0.0f);
+        total_part(own({j, i})) += f32(sum_lanes(own({r, i}))) * f32(ones(r, j));
+        define(total, own({j, i}), bf16(total_part(own({j, i}))));
+        define_inverse(total(own({0, i})));
+        define(p, own({j, i, tt}), strict_float(E(own({j, i, tt})) * inverse(own({i}))));
+    }
+    void define_inverse(const Expr &sum) {
+        // At least 1, since the largest score gives exp(0), or 0 where a mask hides all keys.
+        define(inverse, own({i}), bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
+    }
+
+    void define_rows_by_tiles() {
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, own({j, i}), lowest);
         // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its value then.
         const Expr score = f32(X(own({j, i, tile}))), largest_yet = largest_lanes(own({j, i}));
         largest_lanes(own({j, i})) = select(strict_float(score > largest_yet), score, largest_yet);
-        define(largest, own({i}), lowest);
+        define(largest, own({i}), -infinity);
         largest(own({i})) = max(largest(own({i})), largest_lanes(own({r, i})));
         define(M, own({j, i}), bf16(largest(own({i}))));
         define(p, own({j, i, tt}), undef<BFloat>());
@@ -190,16 +236,17 @@ private:
         pv.part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
         define(sums, own({d, i, c}), bf16(-0.0f));
         sums(own({d, i, c})) = strict_float(sums(own({d, i, c})) + row_of(pv, {d, i, c, tt}, {d, i, c, summed}));
-        define(O, own({d, i, c}), sums(own({d, i, c})));
-        // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
-        const Expr sum = O(own({width_ % lanes, i, width_ / lanes}));
-        define(inverse, own({i}), bf16(machine_rcp(select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum))));
-        define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
+        if (whole_rows_) {
+            define(Y, own({d, i, c}), sums(own({d, i, c})));
+        } else {
+            define(O, own({d, i, c}), sums(own({d, i, c})));
+            define_inverse(O(own({width_ % lanes, i, width_ / lanes})));
+            define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
+        }
         std::vector<Expr> at = args({d % lanes, i % rows_, d / lanes});
         at.push_back(i / rows_);
         define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(at));
     }
-    static Expr machine_rcp(Expr e) { return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern); }
 
     // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
     void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) {
@@ -276,7 +323,7 @@ private:
         if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, turn_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
         else Vt.update().reorder(k, ci, co, tt).vectorize(k, lanes);
         schedule_dot(turn, Vt, co, width_ % lanes == 0 ? cu : ci, k, turn_unroll_);
-        Vt.update(1).vectorize(k, lanes);
+        if (!whole_rows_) Vt.update(1).vectorize(k, lanes);
 
         Qs.vectorize(k, lanes);
         at_block_beside(Qs);
@@ -300,7 +347,9 @@ private:
             in_pads({behind});
         }
         if (skips_) {
-            in_groups(X.update(update++), softmax_unroll_, j, {iu}, {last_seen.x, ib});
+            const int unroll = whole_rows_ ? least_unroll : softmax_unroll_;
+            in_groups(X.update(update++), unroll, j, {iu}, {last_seen.x, ib});
+            if (whole_rows_) in_groups(X.update(update++), unroll, j, {iu}, {unseen.x, ib});
         }
         if (shape_.causal) {
             later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
@@ -308,27 +357,48 @@ private:
             in_pads({later});
         }
 
-        // The largest score of some rows, in registers, and p of all their tiles.
         at_block(p);
         p.bound_extent(tt, key_tiles_);
+        if (whole_rows_) schedule_whole_rows();
+        else schedule_rows_by_tiles();
+
+        // Without quotients the sums are what is asked for.
+        Func result = whole_rows_ ? Y : O;
+        if (whole_rows_) at_block_beside(Y);
+        else at_block(O);
+        result.reorder(d, i, c, ib).vectorize(d, lanes);
+        sums.compute_at(result, c).bound_extent(i, rows_).vectorize(d, lanes);
+        sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
+        schedule_dot(pv, sums, summed.x, iu, d, lanes);
+        if (!whole_rows_) {
+            at_block_beside(Y);
+            // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
+            constexpr int reciprocals = 8;
+            in_groups(Y, std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
+            Y.bound_extent(c, tiles_of(width_)).unroll(c);
+            inverse.compute_at(Y, iu);
+            in_pads({O});
+        }
+        in_pads({Qs, Ks, Vs, Vt, identity, X, p, Y});
+        in_registers({largest_lanes, largest, M, inverse, sums});
+    }
+
+    // The softmax of some rows, in registers.
+    void schedule_whole_rows() {
+        in_groups(p, softmax_unroll_, j, {tt, iu}, {ib});
+        for (Func f : {largest_lanes, M, E, sum_lanes, total_part, total}) f.compute_at(p, iu).bound_extent(j, lanes).vectorize(j, lanes);
+        total_part.update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
+        largest.compute_at(p, iu).update().atomic().vectorize(r);
+        inverse.compute_at(p, iu);
+        ones.compute_at(p, ib).bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
+        in_registers({E, sum_lanes, total_part, total, ones});
+    }
+    // The largest score of some rows, in registers, and p of all their tiles.
+    void schedule_rows_by_tiles() {
         in_groups(p.update(), softmax_unroll_, j, {iu, visible.x}, {ib});
         M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
         largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
         largest.compute_at(p, i).update().atomic().vectorize(r);
-
-        at_block(O);
-        O.reorder(d, i, c, ib).vectorize(d, lanes);
-        sums.compute_at(O, c).bound_extent(i, rows_).vectorize(d, lanes);
-        sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
-        schedule_dot(pv, sums, summed.x, iu, d, lanes);
-        at_block_beside(Y);
-        // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
-        constexpr int reciprocals = 8;
-        in_groups(Y, std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
-        Y.bound_extent(c, tiles_of(width_)).unroll(c);
-        inverse.compute_at(Y, iu);
-        in_pads({Qs, Ks, Vs, Vt, identity, X, p, O, Y});
-        in_registers({largest_lanes, largest, M, inverse, sums});
     }
     int stored_rows() const {
         const int quantum = static_cast<int>(machine_.pad.count);
@@ -343,6 +413,7 @@ private:
     const int turn_unroll_, softmax_unroll_;
     const int heads_;           // of the innermost dimension of the batch, which go through each step together
     const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
+    const bool whole_rows_;     // go through the softmax in straight-line code
     const bool skips_;          // tiles that no query of a block sees
     const int diagonal_tiles_ = rows_ / lanes;   // of a block, some keys of which some of its queries see, where it skips
     const int hidden_rows_ = lanes * (skips_ ? diagonal_tiles_ - 1 : key_tiles_);   // by which a query is at most in front of a tile
@@ -354,11 +425,11 @@ private:
     Var wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Qs{"Qs"}, Ks{"Ks"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
-        largest{"largest"}, M{"M"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
+        largest{"largest"}, M{"M"}, E{"E"}, ones{"ones"}, sum_lanes{"sum_lanes"}, total_part{"total_part"}, total{"total"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
-    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, beyond{width_, width_tiles_ * lanes - width_, "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
-        summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"},
+    RDom r{0, lanes, "r"}, columns{0, whole_rows_ ? width_tiles_ * lanes : width_, "columns"}, beyond{width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
+        summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"}, unseen{0, key_tiles_, "unseen_varying"},
         before{-hidden_rows_, hidden_rows_, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };
 

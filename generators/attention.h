@@ -34,6 +34,11 @@ struct AttentionShape {
 
     // Dimensions of the batch inside the rows of one of "qkvo".
     size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
+    // Is the softmax of a row one piece of straight-line code, with its weights in registers? Of more keys it would leave the instruction cache,
+    // or have too few rows at a time to fill the latencies; and it computes what a causal mask hides.
+    bool whole_rows() const { return keys <= (skips_hidden(2 * lanes) ? 4 : 8) * lanes; }
+    // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p.
+    int64_t width_tiles() const { return tiles_of(whole_rows() ? width : width + 1); }
     // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Every block sees two at least, since loops over
     // tiles overlap their iterations.
     bool skips_hidden(int64_t rows) const {
@@ -48,8 +53,9 @@ struct AttentionShape {
 
 // The algorithm, every step rounded to bf16: scores as in gemm(); the largest m of a row; p = exp((score - m) * scale), 0 where a
 // key is hidden; with a mask or a scale that is not positive p = exp(score * scale + mask - m), m being the largest of these; sums of
-// p V and of p over blocks of 32 keys in float32, over the blocks in bf16; their quotient as a product with a reciprocal. A row whose
-// keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
+// p V and of p over blocks of 32 keys in float32, over the blocks in bf16; their quotient as a product with a reciprocal. Where rows are whole,
+// p is multiplied by the reciprocal of its sum before the product with V; the sum is in bf16 over the blocks, two and two, for each lane, then in
+// float32 over the lanes. A row whose keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
 // its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
 

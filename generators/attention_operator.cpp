@@ -25,11 +25,11 @@ int64_t blocks_together(const AttentionShape &shape, const Point &point) { retur
 // Rows of all pads together that the buffers of a point take.
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
     const int64_t round = machine.pad.count, rows = block_rows(shape, point), stored = (rows + round - 1) / round * round * blocks_together(shape, point);
-    const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = tiles_of(shape.width + 1);
+    const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
     const int64_t slots = machine.timed() && shape.streams(rows, blocks_together(shape, point)) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
     int64_t sum = key_heads * lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += heads * stored * (slots * (depth_tiles + tiles_of(shape.width)) + 2 * key_tiles + width_tiles);
+    sum += heads * stored * (slots * (depth_tiles + tiles_of(shape.width)) + 2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
@@ -55,12 +55,15 @@ public:
         if (in_registers(machine)) return register_attention_space(shape_, machine);
         std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
         const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
-        for (int64_t unroll : {8, 16, 32, 64}) {
+        // Of the largest blocks also as many that leave few rows of the last one empty.
+        constexpr int64_t largest_block = 64;
+        const int64_t even = ceil_div(ceil_div(shape_.queries, ceil_div(shape_.queries, largest_block)), 2) * 2;
+        for (int64_t unroll : {int64_t{8}, int64_t{16}, int64_t{32}, even, largest_block}) {
             const int64_t block = std::min(unroll, shape_.queries), blocks = ceil_div(shape_.queries, block);
             row_unrolls.insert(block);
             for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
                 if (divides(together, blocks)) rows.insert(together * block);
-            for (int64_t group : {1, 4, 8, 16})
+            for (int64_t group : {1, 2, 4, 8, 16})
                 if (divides(group, block)) softmax_unrolls.insert(group);
         }
         for (int64_t together = 1; together <= 16; together++)
@@ -76,6 +79,11 @@ public:
         });
         space.constraint("unrolled softmax", {"row_unroll", "softmax_unroll"}, "Unrolling divides the rows of a block.",
                          [=](const Point &point) { return divides(point["softmax_unroll"], point["row_unroll"]); });
+        if (shape_.whole_rows())
+            space.constraint("straight rows", {"softmax_unroll"}, "Rows in straight-line code stay in the instruction cache.", [tiles = tiles_of(shape_.keys)](const Point &point) {
+                constexpr int64_t most_vectors = 32;   // of scores
+                return point["softmax_unroll"] * tiles <= most_vectors;
+            });
         space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [=, queries = shape_.queries](const Point &point) {
             return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
         });
@@ -97,17 +105,31 @@ public:
 
     double draft(const Machine &machine, const Point &point) const override {
         if (in_registers(machine)) return register_attention_draft(shape_, point);
-        // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder; a step of the softmax of
-        // some rows takes at least its latency. Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
-        constexpr double switching = 63, lanes_pace = 3.3, latency = 26, ends = 130, cold_row = 100, cold_head = 9000;
+        // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder, in the instruction cache or not.
+        // Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
+        constexpr double switching = 63, lanes_pace = 3.3, ends = 130, cold_head = 9000, cold_visit = 14, most_hidden_rows = 60;
         const auto unroll = static_cast<double>(block_rows(shape_, point)), tiles = static_cast<double>(tiles_of(shape_.keys)), group = static_cast<double>(point["softmax_unroll"]);
         const double blocks = std::ceil(static_cast<double>(shape_.queries) / unroll), together = static_cast<double>(blocks_together(shape_, point));
-        const double share = shape_.skips_hidden(block_rows(shape_, point)) ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
-        const double products = static_cast<double>(tiles_of(shape_.depth) + tiles_of(shape_.width + 1));
-        const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), softmax = unroll * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles;
+        const bool skips = shape_.skips_hidden(block_rows(shape_, point));
+        const double share = skips ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
+        const double products = static_cast<double>(tiles_of(shape_.depth) + shape_.width_tiles());
+        const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), hides = shape_.causal && !skips && unroll > most_hidden_rows ? cold_visit * unroll : 0;
         const double turn = tiles * static_cast<double>(tiles_of(shape_.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
-        const double block = tiles * share * (products * visit + softmax) + (products + unroll / group) * ends + 20 * unroll;
+        const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(unroll, tiles, share, group);
+        const double cold_row = shape_.whole_rows() ? 67 * tiles : 100;
         return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
+    }
+
+    // Cycles of the softmax of a block of so many rows: by tiles, each step takes at least its latency. Whole rows overlap the next ones where
+    // few values are under way, as far as these may live; others run one group after the other.
+    double softmax_of_block(double rows, double tiles, double share, double group) const {
+        constexpr double lanes_pace = 3.3, latency = 26, ends = 130, quotient = 20;
+        if (!shape_.whole_rows()) return tiles * share * (rows * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles) + rows / group * ends + quotient * rows;
+        constexpr double most_under_way = 16, row_latency = 210, least_interval = 60, life = 17, quotient_of_whole = 5;
+        const double lane_cycles = group * 3 * lanes_pace * tiles;
+        const bool overlaps = group > 1 && group * tiles <= most_under_way;
+        const double interval = overlaps ? std::max(lane_cycles, least_interval + life * tiles) : row_latency + lane_cycles;
+        return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
