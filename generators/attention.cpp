@@ -364,8 +364,14 @@ private:
 
         // Without quotients the sums are what is asked for.
         Func result = whole_rows_ ? Y : O;
-        if (whole_rows_) at_block_beside(Y);
-        else at_block(O);
+        if (shape_.leaves_by_heads(machine_, heads_)) {
+            Y.compute_at(out, head).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
+            Y.hoist_storage_root().ring_buffer(2);
+        } else if (whole_rows_) {
+            at_block_beside(Y);
+        } else {
+            at_block(O);
+        }
         result.reorder(d, i, c, ib).vectorize(d, lanes);
         sums.compute_at(result, c).bound_extent(i, rows_).vectorize(d, lanes);
         sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);

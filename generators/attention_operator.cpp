@@ -29,7 +29,8 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t slots = machine.timed() && shape.streams(rows, blocks_together(shape, point)) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
     int64_t sum = key_heads * lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += heads * stored * (slots * (depth_tiles + tiles_of(shape.width)) + 2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    sum += heads * stored * (slots * depth_tiles + 2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
