@@ -9,12 +9,57 @@ namespace {
 // A table with an entry for every fourth byte is used while it stays this small for each packet.
 constexpr uint64_t table_bytes_per_packet = 64;
 
+// A gemm.vv that has a result.
+bool is_row(const Instruction &slot) { return slot.op == Opcode::gemm_vv && slot.d != 0; }
+
+// Sets rows_ahead of the first packet: the rows of packets that are sure to follow, until such a row is written to or the
+// weights are.
+void look_ahead(std::span<DecodedPacket> packets) {
+    constexpr size_t farthest = 16;  // packets
+    auto &ahead = packets[0].rows_ahead;
+    size_t rows = 0;  // that of the first packet included
+    std::array<bool, 256> written{};
+    written[0] = true;  // it stands for none
+    for (size_t index = 0; index < std::min(packets.size(), farthest); index++) {
+        const auto slots = std::span(packets[index].slot).first(packets[index].count);
+        const bool follows = index == 0 || packets[index].address == packets[index - 1].address + packet_bytes;
+        if (!follows || std::ranges::count_if(slots, is_row) > 1) {
+            return;
+        }
+        for (const Instruction &slot : slots) {
+            if (is_row(slot)) {
+                if (rows > 0 && (written[slot.a] || rows > ahead.size())) {
+                    return;
+                }
+                if (rows > 0) {
+                    ahead[rows - 1] = slot.a;
+                }
+                rows++;
+            }
+            if (rows > 0 && slot.op == Opcode::lw_vi) {
+                return;
+            }
+            const Operands named = operands(slot, true);
+            for (const Register reg : named.writes()) {
+                written[reg.number] |= rows > 0 && reg.cls == RegisterClass::Vector;
+            }
+        }
+        const auto ends = [](const Instruction &slot) { return is_control(slot.op) || slot.op == Opcode::halt_s; };
+        if (rows == 0 || std::ranges::any_of(slots, ends)) {
+            return;
+        }
+    }
+}
+
 }  // namespace
 
 FunctionalProgram::FunctionalProgram(const Program &program) : program_(program) {
     packets_.reserve(program.packets.size());
     for (const PlacedPacket &packet : program.packets) {
         packets_.push_back(decode_packet(packet));
+    }
+    for (size_t index = 0; index < packets_.size(); index++) {
+        look_ahead(std::span(packets_).subspan(index));
     }
 
     const bool aligned = std::ranges::all_of(packets_, [](const DecodedPacket &packet) { return packet.address % 4 == 0; });
@@ -39,28 +84,23 @@ int64_t FunctionalProgram::find(int64_t pc) const {
 RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options) const {
     RunResult result;
     std::vector<uint64_t> issues(packets_.size());
-    int64_t at = -1;
     state.pc = 0;
     try {
-        uint64_t steps = 0;
         const uint64_t limit = std::min(options.step_limit, options.cycle_limit);   // a packet is a cycle
+        uint64_t left = limit;
         for (PacketOutcome out; !out.halted; state.pc = out.next_pc) {
-            // Mostly the next packet in memory; otherwise looked up.
-            at++;
-            if (at >= static_cast<int64_t>(packets_.size()) || packets_[at].address != state.pc) {
-                at = find(state.pc);
-            }
+            const int64_t at = find(state.pc);
             if (at < 0) {
                 refuse_missing_packet(state.pc);
             }
-            if (steps++ == limit) {
+            if (left == 0) {
                 if (limit == options.step_limit) {
                     refuse_step_limit(limit);
                 }
                 refuse_cycle_limit(limit);
             }
-            out = functional_code.execute(state, packets_[at]);
-            issues[at]++;
+            const auto packets = std::span(packets_).subspan(static_cast<size_t>(at));
+            out = functional_code.execute_straight(state, packets, &issues[static_cast<size_t>(at)], left);
         }
         result.ok = true;
     } catch (const Refusal &refusal) {

@@ -32,6 +32,7 @@ void MachineState::reset() {
     pc = 0;
     weights = {};
     rows.count = 0;
+    ahead.count = ahead.taken = 0;
     traffic = {};
     // Only what was written: memory that nobody touched costs nothing.
     for (size_t pad = 0; pad < used_rows_.size(); pad++) {

@@ -58,6 +58,14 @@ struct WaitingRows {
     int count = 0;
 };
 
+// Sums of rows that the functional machine has computed ahead of their gemm.vv, with weights and rows that do not change until
+// then: side by side they take less time.
+struct RowsAhead {
+    static constexpr int capacity = 4;
+    alignas(64) float sums[capacity][lanes];
+    int count = 0, taken = 0;
+};
+
 // Bytes moved so far, by pad (isa reference: DMA payload; lanes of vreg.*). Counted where the values move.
 struct Traffic {
     std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};
@@ -82,6 +90,7 @@ public:
     int64_t pc = 0;
     WeightBuffer weights;
     WaitingRows rows;
+    RowsAhead ahead;
     Traffic traffic;
 
     bool psum_in = false;  // gemm.vv adds vs2 (Machine::sa.psum_in)

@@ -1,5 +1,6 @@
 #include "simulator/semantics.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "simulator/semantics_memory.h"
@@ -72,7 +73,7 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     case Opcode::rmin_vi: return rmin_vi<model>(s, i);
     case Opcode::rmax_vi: return rmax_vi<model>(s, i);
     case Opcode::lw_vi: return lw_vi<model>(s, i);
-    case Opcode::gemm_vv: return gemm_vv<model>(s, i);
+    case Opcode::gemm_vv: return gemm_vv<model>(s, i, packet);
 
     case Opcode::mgt_mvv: return compare_mvv<model>(s, i, greater_than);
     case Opcode::mlt_mvv: return compare_mvv<model>(s, i, less_than);
@@ -109,22 +110,39 @@ PacketOutcome execute_slots(MachineState &state, const DecodedPacket &packet) {
     return out;
 }
 
+template <MachineModel model>
+PacketOutcome execute_straight(MachineState &state, std::span<const DecodedPacket> packets, uint64_t *issues, uint64_t &left) {
+    const size_t most = std::min<uint64_t>(packets.size(), left);
+    for (size_t index = 0;; index++) {
+        state.pc = packets[index].address;
+        const PacketOutcome out = execute_slots<model>(state, packets[index]);
+        issues[index]++;
+        if (out.halted || index + 1 == most || out.next_pc != packets[index + 1].address) {
+            left -= index + 1;
+            return out;
+        }
+    }
+}
+
+// The same code by the lanes of an instruction: flattened, so that all of it is compiled for them.
+#define ATALLA_PACKET_CODE(width, ...) \
+    template <MachineModel model> \
+    struct PacketCode##width { \
+        [[__VA_ARGS__]] static PacketOutcome execute(MachineState &state, const DecodedPacket &packet) { \
+            return execute_slots<model>(state, packet); \
+        } \
+        [[__VA_ARGS__]] static PacketOutcome straight(MachineState &state, std::span<const DecodedPacket> packets, \
+                                                      uint64_t *issues, uint64_t &left) { \
+            return execute_straight<model>(state, packets, issues, left); \
+        } \
+        [[__VA_ARGS__]] static void rows(MachineState &state) { finish_rows(state); } \
+        static constexpr PacketCode code{execute, straight, rows}; \
+    }
 #ifdef __x86_64__
-// The same code with eight or sixteen lanes to an instruction: flattened, so that all of it is compiled for them.
-template <MachineModel model>
-[[gnu::target("avx2"), gnu::flatten]] PacketOutcome execute_slots_by_eight(MachineState &state, const DecodedPacket &packet) {
-    return execute_slots<model>(state, packet);
-}
-[[gnu::target("avx2"), gnu::flatten]] void finish_rows_by_eight(MachineState &state) { finish_rows(state); }
-template <MachineModel model>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] PacketOutcome execute_slots_by_sixteen(
-    MachineState &state, const DecodedPacket &packet) {
-    return execute_slots<model>(state, packet);
-}
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]] void finish_rows_by_sixteen(MachineState &state) {
-    finish_rows(state);
-}
+ATALLA_PACKET_CODE(16, gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten);
+ATALLA_PACKET_CODE(8, gnu::target("avx2"), gnu::flatten);
 #endif
+ATALLA_PACKET_CODE(4, gnu::flatten);
 
 }  // namespace
 
@@ -132,13 +150,13 @@ template <MachineModel model>
 PacketCode packet_code([[maybe_unused]] int width) {
 #ifdef __x86_64__
     if (width == 16) {
-        return {execute_slots_by_sixteen<model>, finish_rows_by_sixteen};
+        return PacketCode16<model>::code;
     }
     if (width == 8) {
-        return {execute_slots_by_eight<model>, finish_rows_by_eight};
+        return PacketCode8<model>::code;
     }
 #endif
-    return {execute_slots<model>, finish_rows};
+    return PacketCode4<model>::code;
 }
 template PacketCode packet_code<MachineModel::Hardware>(int);
 template PacketCode packet_code<MachineModel::Functional>(int);

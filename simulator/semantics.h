@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "isa/machine.h"
 #include "isa/program.h"
@@ -17,7 +18,11 @@ struct DecodedPacket {
     std::array<Instruction, 4> slot{};
     uint32_t address = 0;
     uint8_t count = 0;
+    // The vectors that the next gemm.vv behind the one of this packet multiply, as far as they may be computed together with
+    // it; 0 behind the last.
+    std::array<uint8_t, RowsAhead::capacity - 1> rows_ahead{};
 };
+static_assert(sizeof(DecodedPacket) == 56);
 DecodedPacket decode_packet(const PlacedPacket &packet);
 
 struct PacketOutcome {
@@ -32,6 +37,10 @@ struct PacketCode {
     // slots from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet
     // have then taken effect. On hardware, rows of the array only join those that wait in state.rows.
     PacketOutcome (*execute)(MachineState &state, const DecodedPacket &packet);
+    // Executes the first of these packets and, as long as it goes on with the next of them, that one: no more than `left`, which
+    // it counts down. Counts in `issues` how often each was executed. Sets state.pc to each packet's address before it executes.
+    PacketOutcome (*execute_straight)(MachineState &state, std::span<const DecodedPacket> packets, uint64_t *issues,
+                                      uint64_t &left);
     // Computes the rows that wait. Before a packet that names one of their destinations, loads weights or finds no place.
     void (*finish_rows)(MachineState &state);
 };

@@ -138,19 +138,36 @@ void lw_vi(S &s, const I &i) {
     }
 }
 
+// The sums of a row of the functional machine. Computes those ahead that the packet names as well.
+inline const float *functional_sums(S &s, const I &i, const DecodedPacket &packet) {
+    RowsAhead &ahead = s.ahead;
+    if (ahead.taken == ahead.count) {
+        alignas(64) float rows[RowsAhead::capacity][lanes];
+        round_lanes(s.v[i.a], rows[0]);
+        ahead.count = 1;
+        for (const uint8_t vector : packet.rows_ahead) {
+            if (vector == 0) {
+                break;
+            }
+            round_lanes(s.v[vector], rows[ahead.count++]);
+        }
+        rows_times_weights(rows, ahead.count, s.weights, ahead.sums);
+        ahead.taken = 0;
+    }
+    return ahead.sums[ahead.taken++];
+}
+
 // vd[j] = bf16(vs1 . column j), the dot product in float32 with ascending depth. vs2 is added in float32 and stays unrounded
 // on the functional machine; on hardware with a partial-sum input the sum is a bf16 addition; else vs2 is not read. There the
 // row waits for others that it is computed with.
 template <MachineModel model>
-void gemm_vv(S &s, const I &i) {
+void gemm_vv(S &s, const I &i, [[maybe_unused]] const DecodedPacket &packet) {
     if (i.d == 0) {
         return;
     }
     if constexpr (model == Functional) {
-        alignas(64) float row[1][lanes], sums[1][lanes], results[lanes];
-        round_lanes(s.v[i.a], row[0]);
-        rows_times_weights(row, 1, s.weights, sums);
-        for_all_lanes(sums[0], s.v[i.b], results, std::plus<float>());
+        alignas(64) float results[lanes];
+        for_all_lanes(functional_sums(s, i, packet), s.v[i.b], results, std::plus<float>());
         copy_lanes(results, s.v[i.d]);
     } else {
         WaitingRows &rows = s.rows;
