@@ -77,11 +77,6 @@ struct Wakes {
         const Cycle pads = std::min(std::min(pad[0], pad[1]), std::min(pad[2], pad[3]));
         return std::min(std::min(pads, bus), std::min(dram, completion));
     }
-    // The pads whose entry has come, one bit each.
-    uint32_t pads_due(Cycle now) const {
-        return uint32_t{pad[0] <= now} | uint32_t{pad[1] <= now} << 1 | uint32_t{pad[2] <= now} << 2 |
-               uint32_t{pad[3] <= now} << 3;
-    }
 };
 
 }  // namespace atalla::timing

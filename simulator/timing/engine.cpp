@@ -176,8 +176,9 @@ void Engine::complete_beat() {
 template <Advance advance>
 void Engine::step_memory() {
     constexpr bool always = advance == Advance::EveryCycle;
-    for (uint32_t left = always ? 0b1111 : wakes_.pads_due(now_); left != 0; left &= left - 1) {
-        if (pads_[static_cast<size_t>(std::countr_zero(left))].step(now_)) {
+    // Each pad by itself, so that the host learns when each of them has something to do.
+    for (size_t pad = 0; pad < pads_.size(); pad++) {
+        if ((always || wakes_.pad[pad] <= now_) && pads_[pad].step(now_)) {
             issue_wake_ = std::min(issue_wake_, now_ + 1);
         }
     }
