@@ -6,6 +6,7 @@
 
 #include "codegen/chains.h"
 #include "codegen/code_cost.h"
+#include "codegen/constant_units.h"
 #include "codegen/delays.h"
 #include "codegen/idle_stages.h"
 #include "codegen/late_rows.h"
@@ -86,29 +87,32 @@ private:
             return;
         }
         if (std::find(turned_.begin(), turned_.end(), b + 1) != turned_.end())
-            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, code_of(b).schedule(1).first)) block.ops = std::move(*renamed);
-        StraightCode code = code_of(b);
+            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, code_of(b, block.ops).schedule(1).first)) block.ops = std::move(*renamed);
         // Code that runs a few times mostly waits for the instruction cache: fewer packets are faster than packets that never
         // wait for each other. Scheduled as if a packet took so many cycles, the latencies need fewer packets.
         const double fetch = fetch_cycles(machine_);
         const auto runs = static_cast<double>(executions(kernel_, blocks_, b));
-        double least = 0;
-        for (int packet_cycles : {1, 2, 4, 12}) {
-            auto [graph, table] = code.schedule(packet_cycles);
-            if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, table);
-            std::vector<OpGroup> packets = delays_.packets(graph);
-            // What waits for its operands the first time waits while packets come from memory.
-            const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
-            const double cost = static_cast<double>(first) + (runs - 1) * static_cast<double>(issue_cycles(machine_, graph));
-            if (packet_cycles == 1 || cost < least) {
-                least = cost;
-                block.packets = std::move(packets);
+        std::optional<double> least;
+        const auto try_code = [&](StraightCode code) {
+            for (int packet_cycles : {1, 2, 4, 12}) {
+                auto [graph, table] = code.schedule(packet_cycles);
+                if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, table);
+                std::vector<OpGroup> packets = delays_.packets(graph);
+                // What waits for its operands the first time waits while packets come from memory.
+                const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
+                const double cost = static_cast<double>(first) + (runs - 1) * static_cast<double>(issue_cycles(machine_, graph));
+                if (!least || cost < *least) {
+                    least = cost;
+                    block.packets = std::move(packets);
+                }
+                if (fetch == 0) return;
             }
-            if (fetch == 0) return;
-        }
+        };
+        try_code(code_of(b, block.ops));
+        if (fetch > 0) try_code(code_of(b, constants_on_other_units(block.ops)));
     }
 
-    StraightCode code_of(size_t b) const { return {kernel_, blocks_[b].ops, shared_masks(kernel_, blocks_, b), b == 0, options_.in_order}; }
+    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order}; }
 
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 
 #include "codegen/code_cost.h"
+#include "codegen/constant_units.h"
 #include "codegen/dependence.h"
 #include "codegen/late_rows.h"
 #include "codegen/list_schedule.h"
@@ -71,6 +73,40 @@ TEST_F(StraightCodeTest, KeepsItsOrderWhereItMust) {
         for (size_t i = 0; i + far < graph.ops.size(); i++) overtakes += graph.cycle[i + far] < graph.cycle[i];
         EXPECT_EQ(overtakes == 0, in_order) << overtakes;
     }
+}
+
+// Constants are the same wherever they are made, and take fewer packets than the one unit of integer operations needs. What a
+// transfer keeps busy, or what is written again, is no factor of others, and a register that is read before stays as it is until then.
+TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
+    const auto constant = [&](Reg to, int32_t value) {
+        const bool small = value >= -2048 && value <= 2047;
+        Op made = small ? op(Opcode::addi_s, to, {zero_scalar}) : op(Opcode::lui_s, to, {});
+        made.imm = small ? value : value >> 7;
+        return made;
+    };
+    const Reg busy = kernel.scalar("busy"), again = kernel.scalar("again"), early = kernel.scalar("early"), copy = kernel.scalar("copy");
+    std::vector<Op> ops = {op(Opcode::or_s, copy, {early, zero_scalar}), constant(busy, 1), constant(again, 1), constant(early, 1)};
+    for (const int32_t value : {0, 0, 2, -3, 2047, 4096, 8192, -128, INT32_MIN, 0, 4096, 5}) ops.push_back(constant(kernel.scalar("c"), value));
+    ops.push_back(op(Opcode::scpad_ld, busy, {busy, zero_scalar, zero_scalar}));
+    ops.push_back(constant(again, 7));
+    ops.push_back(constant(kernel.scalar("c"), 14));
+    const auto values = [&](const std::vector<Op> &code) {
+        std::map<Reg, int32_t> at = {{zero_scalar, 0}, {early, 100}};
+        for (const Op &o : code) {
+            if (o.opcode == Opcode::addi_s) at[o.dst] = at.at(o.src[0]) + o.imm;
+            else if (o.opcode == Opcode::lui_s) at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(o.imm) << 7);
+            else if (o.opcode == Opcode::muli_s) at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(at.at(o.src[0])) * static_cast<uint32_t>(o.imm));
+            else if (o.opcode == Opcode::vmov_vts) at[o.dst] = 0;
+            else if (o.opcode == Opcode::or_s) at[o.dst] = at.at(o.src[0]) | at.at(o.src[1]);
+        }
+        return at;
+    };
+    const std::vector<Op> spread = constants_on_other_units(ops);
+    EXPECT_EQ(values(spread), values(ops));
+    for (const Op &o : spread)
+        if (o.opcode == Opcode::muli_s) EXPECT_TRUE(o.src[0] != busy && o.src[0] != again);
+    for (const int packet_cycles : {1, 12})
+        EXPECT_LT(packets(StraightCode(kernel, spread, {}, false).schedule(packet_cycles).first), packets(StraightCode(kernel, ops, {}, false).schedule(packet_cycles).first));
 }
 
 // A result leaves when it has been stored, in line as out of line.
