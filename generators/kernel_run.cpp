@@ -8,7 +8,7 @@ namespace atalla {
 
 namespace {
 
-constexpr uint64_t first_address = 0x1000, alignment = 0x800, guard_bytes = 64;
+constexpr uint64_t first_address = 0x1000, alignment = 0x800, guard_bytes = 64, few_pages = 8;
 constexpr uint8_t guard = 0xA5;
 
 std::vector<TensorSpec> all_tensors(const KernelDefinition &kernel) {
@@ -19,15 +19,25 @@ std::vector<TensorSpec> all_tensors(const KernelDefinition &kernel) {
 
 std::span<const uint8_t> bytes_of(const TensorData &data) { return {reinterpret_cast<const uint8_t *>(data.data()), data.size() * 2}; }
 
+uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; }
+
+// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor of few
+// pages are all under way together: it starts in the middle of a page, so that both groups have work from its first row to its last.
+uint64_t start_of(uint64_t at, uint64_t bytes, const Machine &machine) {
+    const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
+    if (page < 2 * alignment || bytes < page || bytes > few_pages * page) return rounded_up(at, alignment);
+    return rounded_up(at + page / 2, page) - page / 2;
+}
+
 }  // namespace
 
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine) {
     std::vector<uint64_t> addresses;
     uint64_t at = first_address;
     for (const TensorSpec &tensor : all_tensors(kernel)) {
-        addresses.push_back(at);
-        at += static_cast<uint64_t>(tensor.elements()) * 2 + guard_bytes;
-        at = (at + alignment - 1) / alignment * alignment;
+        const uint64_t bytes = static_cast<uint64_t>(tensor.elements()) * 2;
+        addresses.push_back(start_of(at, bytes, machine));
+        at = addresses.back() + bytes + 2 * guard_bytes;
     }
     if (at > static_cast<uint64_t>(machine.memory.bytes))
         throw Error(fmt::format("the tensors need {} bytes, but machine '{}' has {} bytes of memory", at, machine.name, machine.memory.bytes));

@@ -12,7 +12,8 @@ namespace atalla {
 
 using TensorData = std::vector<uint16_t>;   // bf16 patterns, row-major
 
-// Byte addresses of inputs then outputs: above the parameter block, 2 KiB aligned. Error if memory cannot hold them.
+// Byte addresses of inputs then outputs: above the parameter block, at multiples of 2 KiB, those of one to eight pages of
+// the DRAM in the middle of a page. Error if memory cannot hold them.
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine);
 
 struct KernelRun {
