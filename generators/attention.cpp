@@ -434,7 +434,7 @@ private:
         largest{"largest"}, M{"M"}, E{"E"}, ones{"ones"}, sum_lanes{"sum_lanes"}, total_part{"total_part"}, total{"total"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
-    RDom r{0, lanes, "r"}, columns{0, whole_rows_ ? width_tiles_ * lanes : width_, "columns"}, beyond{width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
+    RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, beyond{width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
         summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"}, unseen{0, key_tiles_, "unseen_varying"},
         before{-hidden_rows_, hidden_rows_, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };

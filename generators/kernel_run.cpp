@@ -21,22 +21,22 @@ std::span<const uint8_t> bytes_of(const TensorData &data) { return {reinterpret_
 
 uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; }
 
+}  // namespace
+
 // Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor of few
-// pages are all under way together: it starts in the middle of a page, so that both groups have work from its first row to its last.
-uint64_t start_of(uint64_t at, uint64_t bytes, const Machine &machine) {
+// pages are all under way together: both groups have work from its first row to its last.
+uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine) {
     const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
     if (page < 2 * alignment || bytes < page || bytes > few_pages * page) return rounded_up(at, alignment);
     return rounded_up(at + page / 2, page) - page / 2;
 }
-
-}  // namespace
 
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine) {
     std::vector<uint64_t> addresses;
     uint64_t at = first_address;
     for (const TensorSpec &tensor : all_tensors(kernel)) {
         const uint64_t bytes = static_cast<uint64_t>(tensor.elements()) * 2;
-        addresses.push_back(start_of(at, bytes, machine));
+        addresses.push_back(tensor_start(at, bytes, machine));
         at = addresses.back() + bytes + 2 * guard_bytes;
     }
     if (at > static_cast<uint64_t>(machine.memory.bytes))

@@ -6,6 +6,7 @@
 
 #include "autotune/draft.h"
 #include "autotune/operator_task.h"
+#include "generators/kernel_run.h"
 #include "isa/error.h"
 #include "simulator/simulator.h"
 
@@ -27,13 +28,14 @@ Routine compile_routine(const Operator &op, const Workload &workload, const Mach
 
 // Error for a run that takes `limit` or more (0: no limit).
 int64_t cycles_alone(const Routine &routine, const Workload &workload, const Machine &machine, int64_t limit = 0) {
-    constexpr uint32_t parameters = 0x100, alignment = 2048;
+    constexpr uint32_t parameters = 0x100;
     KernelCall call{0, {}, routine.name};
-    uint32_t at = alignment;
+    uint64_t at = 2 * parameters;
     for (const std::vector<TensorSpec> &tensors : {workload.inputs(), workload.outputs()})
         for (const TensorSpec &tensor : tensors) {
-            call.addresses.push_back(at);
-            at += static_cast<uint32_t>((2 * tensor.elements() + alignment - 1) / alignment * alignment);
+            const auto bytes = static_cast<uint64_t>(2 * tensor.elements());
+            call.addresses.push_back(static_cast<uint32_t>(tensor_start(at, bytes, machine)));
+            at = call.addresses.back() + bytes;
         }
     Simulator simulator(machine);
     simulator.load(stitch({{routine}, {{{std::move(call)}}}, parameters}).program);

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "isa/error.h"
+#include "generators/kernel_run.h"
 #include "graph_import/arena.h"
+#include "isa/error.h"
 #include "runtime/bf16.h"
 
 namespace atalla {
@@ -184,7 +185,6 @@ private:
         for (int64_t size : constant_sizes(graph_.type(id).sizes)) elements *= size;
         return 2 * elements;
     }
-    static int64_t alignment_of(int64_t bytes) { return bytes >= large_alignment ? large_alignment : alignment; }
 
     void place_in_memory() {
         size_t words = 0;
@@ -196,7 +196,8 @@ private:
         for (auto &[id, l] : lives_) {
             if (!l.on_device) continue;
             if (is_constant(id)) {
-                l.address = aligned(at, alignment_of(device_bytes(id)));
+                const int64_t bytes = device_bytes(id);
+                l.address = bytes < large_alignment ? aligned(at, alignment) : static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at), static_cast<uint64_t>(bytes), machine_));
                 at = l.address + device_bytes(id);
                 continue;
             }

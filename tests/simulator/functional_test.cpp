@@ -46,6 +46,30 @@ TEST_F(Functional, CountsALoop) {
     EXPECT_EQ(result.packet_stalls, (std::vector<StallCycles>(6)));
 }
 
+// Rows of the array are computed ahead of their packets; a run that a limit ended in between leaves none of them to the next one.
+TEST_F(Functional, StartsAgainAfterALimit) {
+    const std::string text = "lw.vi v0, v1, 0, 0\ngemm.vv v3, v2, v0, 0\ngemm.vv v4, v5, v0, 0\nhalt.s\n";
+    const auto fill = [](MachineState &state, float first) {
+        for (int lane = 0; lane < lanes; lane++) {
+            state.v[1][lane] = static_cast<float>(lane % 7) - 3;
+            state.v[2][lane] = first + static_cast<float>(lane);
+            state.v[5][lane] = 2 * first - static_cast<float>(lane % 5);
+        }
+    };
+    fill(state_, 1);
+    EXPECT_FALSE(run(text, {.step_limit = 2}).ok);
+    fill(state_, 9);
+    state_.weights = {};
+    ASSERT_TRUE(run(text).ok);
+    MachineState fresh(shipped("fsim"));
+    fill(fresh, 9);
+    ASSERT_TRUE(FunctionalProgram(assemble(text)).run(fresh, {}).ok);
+    for (const int result : {3, 4}) {
+        EXPECT_EQ(std::memcmp(state_.v[result], fresh.v[result], sizeof(float) * lanes), 0) << "v" << result;
+    }
+    EXPECT_NE(fresh.v[3][0], 0);
+}
+
 TEST_F(Functional, CallsAndReturns) {
     const RunResult result = run(R"(
     main:   jal x1, twice
