@@ -71,8 +71,10 @@ private:
             const RDom lane(0, lanes, "e");
             Func best("best"), value("value"), powers("powers");
             const int side = sides_of(shape_), steps = vectors / side;
-            const RDom turns(0, steps, 0, other_, "turns");
-            best(l, u, i, j) = bf16(worst());
+            // In straight-line code of several rows the first vectors are what the others are compared with; a single row takes longer so.
+            const int first = whole() && other_ == 1 && steps > 1 && vector_unroll_ == steps && row_unroll_ > 1 ? 1 : 0;
+            const RDom turns(first, steps - first, 0, other_, "turns");
+            best(l, u, i, j) = first > 0 ? xs(u * lanes + l, i, 0, j) : Expr(bf16(worst()));
             const Expr element = xs((turns.x * side + u) * lanes + l, i, turns.y, j), found = better(element, best(l, u, i, j));
             // NaN stay where they are; with the row in the pads, a second look finds them for less.
             best(l, u, i, j) = whole() ? found : select(strict_float(element != element), element, found);
@@ -92,9 +94,9 @@ private:
             schedule_result(result);
             best.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(u, side).update().vectorize(l, lanes);
             const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-            const int chunk = whole() ? steps : chunk_;
+            const int chunk = whole() ? steps - first : chunk_, unroll = std::min(vector_unroll_, chunk);
             best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
-            if (vector_unroll_ > 1) best.update().split(inside, step, unrolled, vector_unroll_).reorder(l, u, unrolled, step, chunks, turns.y);
+            if (unroll > 1) best.update().split(inside, step, unrolled, unroll).reorder(l, u, unrolled, step, chunks, turns.y);
             schedule_input(xs, best, chunks);
             value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
             schedule_total(nan, looked, result, whole() ? vectors : side);
