@@ -31,9 +31,6 @@ int extrema_of(int64_t vectors) {
     return side;
 }
 
-// Running values of a result side by side.
-int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
-
 // Of a row whose parts are weights of the array: code of all of them.
 constexpr int most_straight_parts = 4;
 
@@ -391,6 +388,8 @@ private:
 };
 
 }  // namespace
+
+int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
 
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor) {
     // Innermost first: runs of axes of one kind.

@@ -37,6 +37,9 @@ struct ReduceShape {
     int64_t part_vectors() const { return fills_array() ? vectors() / tiles_of(vectors()) : vectors(); }
 };
 
+// Running values of a result side by side.
+int sides_of(const ReduceShape &shape);
+
 // Of a tensor (outermost extent first) and, for each axis, whether it is reduced. Error if the axes alternate more often than
 // the form above has room for.
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
