@@ -74,6 +74,14 @@ Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine);
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
+// Means, planes outermost, where no window reaches out of the image: lanes lie along its rows, and a product with constant weights adds the
+// columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero loses its sign.
+bool rows_fit(const PoolShape &shape, const Machine &machine);
+Space row_pool_space(const PoolShape &shape, const Machine &machine);
+Point row_pool_naive_point(const PoolShape &shape);
+double row_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
+KernelDefinition row_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);

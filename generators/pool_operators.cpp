@@ -1,5 +1,7 @@
 #include "generators/pool_operators.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "generators/movement.h"
@@ -27,6 +29,7 @@ public:
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
     double draft(const Machine &machine, const Point &point) const override {
+        if (shape_.planes_outermost && rows_fit(shape_, machine)) return row_pool_draft(shape_, machine, point);
         if (shape_.planes_outermost) return plane_pool_draft(shape_, machine, point);
         const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
         const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
@@ -38,7 +41,8 @@ protected:
     int64_t results() const { return shape_.planes_outermost ? tiles_of(shape_.images * shape_.channels) * shape_.x.results * shape_.y.results : shape_.images * shape_.x.results * shape_.y.results * shape_.vectors(); }
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
-    KernelWork work(const Machine &) const override {
+    KernelWork work(const Machine &machine) const override {
+        if (shape_.planes_outermost && rows_fit(shape_, machine)) return work_along_rows();
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
@@ -57,6 +61,17 @@ protected:
     }
 
 private:
+    // The array adds what lies in a row, so that lanes add rows alone.
+    KernelWork work_along_rows() const {
+        const int64_t planes = shape_.images * shape_.channels, columns = covered_elements(shape_.x), rows = covered_elements(shape_.y);
+        KernelWork work;
+        work.bytes = tensor_bytes();
+        work.rows_loaded = ceil_div(planes * columns * rows, int64_t{lanes});
+        work.rows_stored = ceil_div(planes * shape_.x.results * shape_.y.results, int64_t{lanes});
+        work.lanes.adds = ceil_div(planes * columns * std::max<int64_t>(0, rows - shape_.y.results), int64_t{lanes});
+        return work;
+    }
+
     PoolShape shape_;
 };
 
@@ -76,13 +91,15 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.help = fmt::format("{} of the elements of each window", kind == Pooling::Max ? "the largest" : "the mean");
     row.card.family = "pooling";
     row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels, columns of a window first, which windows beside it share; NaN spread to every window that has one"
-                                              : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count";
-    row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
-    row.card.bound = "dram, and lanes: as many steps as there are elements in windows, less the results";
+                                              : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count; nchw where no window reaches out of the "
+                                                "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the reciprocal as their weights";
+    row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
+    row.card.bound = kind == Pooling::Max ? "dram, and lanes: as many steps as there are elements in windows, less the results"
+                                          : "dram, and lanes: as many steps as there are elements in windows, less the results; of rows alone where the array adds the columns";
     row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
-    row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time, so that an infinity or NaN spreads over 32 elements and zeros lose "
-                        "their sign; nhwc, without the array";
-    row.card.refuses = "dilation; nchw where 32 planes do not fit the pads";
+    row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time or adds columns, so that an infinity or NaN spreads over 32 elements or "
+                        "the windows that share 32 columns with it, and zeros lose their sign; nhwc, without the array";
+    row.card.refuses = "dilation; nchw where the array turns planes and 32 of them do not fit the pads";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"kernel_size", "of a window", std::vector<int64_t>{}, true},
@@ -144,8 +161,8 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     row.card.space = "that of mean, or of avg_pool2d";
     row.card.bound = "as mean, or as avg_pool2d";
     row.card.reference = "float64, relative to the sum of magnitudes";
-    row.card.supports = "any sizes; nchw, where an infinity or NaN spreads over 32 elements and zeros lose their sign; nhwc where the result's sizes divide the image's";
-    row.card.refuses = "nchw where 32 planes do not fit the pads, but for one result; sizes with more than 36 kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one)";
+    row.card.supports = "any sizes; nchw, where an infinity or NaN spreads over 32 elements or the windows that share 32 columns with it, and zeros lose their sign; nhwc where the result's sizes divide the image's";
+    row.card.refuses = "nchw where the array turns planes and 32 of them do not fit the pads, but for one result; sizes with more than 36 kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one)";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"output_size", "of the result: one number, or one for each axis", std::vector<int64_t>{1}},
