@@ -9,6 +9,36 @@ bool touches(const Node &node, int allocation) {
     return (node.op && node.op->access && node.op->access->allocation == allocation) || (node.copy && node.copy->allocation == allocation) ||
            (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
 }
+
+RowSet::RowSet(const Allocation &allocation, const Tile &tile) {
+    for (int64_t row = 0; row < allocation.rows; row++)
+        if (const int64_t in_pad = allocation.row_in_pad(row); allocation.pad_of(row) == tile.pad && in_pad >= tile.row && in_pad < tile.row + tile.rows) rows_.push_back(row);
+}
+bool RowSet::any_between(int64_t low, int64_t high) const {
+    const auto first = std::lower_bound(rows_.begin(), rows_.end(), low);
+    return first != rows_.end() && *first <= high;
+}
+
+bool touches(const Kernel &kernel, const Node &node, int allocation, const RowSet &rows) {
+    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(kernel, n, allocation, rows); }); };
+    if (node.loop) return any(node.loop->body);
+    if (node.branch) return any(node.branch->body);
+    if (!node.op || !node.op->access || node.op->access->allocation != allocation) return false;
+    const PadAccess &access = *node.op->access;
+    if (access.slot.defined() || access.earlier) return true;
+    int64_t low = access.row.constant, high = low;
+    for (const auto &[id, coefficient] : access.row.terms) {
+        const Atom &atom = kernel.atoms[static_cast<size_t>(id)];
+        if (!atom.is_loop) return true;
+        (coefficient < 0 ? low : high) += coefficient * (kernel.loops[static_cast<size_t>(atom.loop)].extent - 1);
+    }
+    return rows.any_between(low, high);
+}
+bool moves(const Node &node, int allocation) {
+    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return moves(n, allocation); }); };
+    return (node.copy && node.copy->allocation == allocation) || (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
+}
+
 bool copies(const Node &node, int tensor, bool loads) {
     const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); }); };
     return (node.copy && node.copy->tensor == tensor && (loads || !node.copy->load)) || (node.loop && any(node.loop->body)) ||

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "codegen/kernel_ir.h"
 
@@ -10,6 +11,21 @@ namespace atalla::codegen {
 
 // Does anything inside read, write or copy rows of the allocation?
 bool touches(const Node &node, int allocation);
+
+// The rows of an allocation that a tile of a copy covers.
+class RowSet {
+public:
+    RowSet(const Allocation &allocation, const Tile &tile);
+    // Is one of them from `low` to `high`?
+    bool any_between(int64_t low, int64_t high) const;
+
+private:
+    std::vector<int64_t> rows_;
+};
+// May it read or write one of these rows, whatever the loops around are at?
+bool touches(const Kernel &kernel, const Node &node, int allocation, const RowSet &rows);
+// Does a copy inside bring or take rows of the allocation?
+bool moves(const Node &node, int allocation);
 // Is there a copy of the tensor inside? With `loads`, or one that writes it.
 bool copies(const Node &node, int tensor, bool loads);
 // Does an operation inside read or write rows of the allocation?

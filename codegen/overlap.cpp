@@ -1,7 +1,9 @@
 // Transfers ahead of and behind the computation. The hardware orders a transfer and the code that uses its data only through
 // the base register that it keeps busy; everything here is about which register is waited for where.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -119,14 +121,54 @@ private:
 
     // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
     // Without transfers ahead each is waited for where it starts.
-    void wait_before(const Node &node, std::vector<Channel> &started, Body &out) const {
+    void wait_before(Node &node, std::vector<Channel> &started, Body &out) const {
         const auto apart = [&](const Channel &channel) {
             const Copy &copy = *channel.copy;
             return ahead_ && !touches(node, copy.allocation) && !(copies(node, copy.tensor, !copy.load));
         };
         const auto first = std::stable_partition(started.begin(), started.end(), apart);
-        code_.wait({first, started.end()}, out);
+        std::vector<Channel> needed(first, started.end());
         started.erase(first, started.end());
+        if (ahead_ && node.loop) wait_inside(*node.loop, needed);
+        code_.wait(needed, out);
+    }
+
+    // Takes transfers whose rows a loop does not touch at once. They need not have ended when it begins: they are waited for in front of the
+    // last loop inside it before which nothing touches the rows. Later iterations find that they have ended.
+    void wait_inside(Loop &loop, std::vector<Channel> &needed) const {
+        if (std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return moves_ahead(node, loop); })) return;
+        std::map<size_t, Body, std::greater<>> waits;   // by the node that they stand in front of
+        for (Channel &channel : needed) {
+            const Copy &copy = *channel.copy;
+            const bool once = copy.load && copy.pad_row == LinearForm{} && channel.run.count == 1;
+            if (!once || copies_inside(loop, copy)) continue;
+            std::map<size_t, Channel> parts;
+            for (size_t i = 0; i < channel.run.group.size(); i++) {
+                const RowSet rows(kernel_.allocations[copy.allocation], channel.run.group[i]);
+                const auto user = std::find_if(loop.body.begin(), loop.body.end(), [&](const Node &node) { return touches(kernel_, node, copy.allocation, rows); });
+                size_t at = user == loop.body.end() ? 0 : static_cast<size_t>(user - loop.body.begin());
+                while (at > 0 && !loop.body[at].loop) at--;
+                Channel &part = parts.try_emplace(at, Channel{&copy, {}, {}, {}, {}}).first->second;
+                part.run.group.push_back(channel.run.group[i]);
+                part.pad.push_back(channel.pad[i]);
+                part.mem.push_back(channel.mem[i]);
+                part.control.push_back(channel.control[i]);
+            }
+            channel = Channel{&copy, {}, {}, {}, {}};
+            for (auto &[at, part] : parts) {
+                if (at == 0) channel = std::move(part);
+                else code_.wait({part}, waits[at]);
+            }
+        }
+        for (auto &[at, body] : waits) loop.body.insert(loop.body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(body.begin()), std::make_move_iterator(body.end()));
+    }
+    static bool copies_inside(const Loop &loop, const Copy &copy) {
+        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return copies(node, copy.tensor, false) || moves(node, copy.allocation); });
+    }
+    // Is it a copy that the loop starts ahead or behind, or one that stays?
+    bool moves_ahead(const Node &node, const Loop &loop) const {
+        const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
+        return node.copy && (node.copy->first_of >= 0 || (ring != nullptr && ring->loop == loop.id));
     }
     static constexpr int64_t most_groups_between = 2;
 

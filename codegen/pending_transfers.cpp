@@ -8,7 +8,7 @@ namespace atalla::codegen {
 
 namespace {
 
-// The loops and branches around an operation, outermost first.
+// The branches around an operation, outermost first. Loops run at least once.
 using Path = std::vector<const void *>;
 
 struct Transfer {
@@ -21,7 +21,7 @@ public:
     void walk(const Body &body) {
         for (const Node &node : body) {
             if (node.op) visit(*node.op);
-            if (node.loop) inside(node.loop.get(), node.loop->body);
+            if (node.loop) walk(node.loop->body);
             if (node.branch) inside(node.branch.get(), node.branch->body);
         }
     }

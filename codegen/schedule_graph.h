@@ -24,7 +24,12 @@ struct ScheduleGraph {
     // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
     void wait_last();
     // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait for its first.
-    void start_transfers_first();
+    // `free_order`: operations need not keep about the order that they have, and no second transfer goes before the first ones.
+    void start_transfers_first(bool free_order);
+
+private:
+    // An operation and those that need it to have run.
+    std::vector<bool> needing(size_t op) const;
 };
 
 // The packets of a scheduled graph: the operations of each cycle that issues something. `packet_of` gets the packet of each
