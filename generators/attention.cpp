@@ -96,20 +96,24 @@ private:
     Expr seen(const Expr &tile) const { return tile < (ib + 1) * diagonal_tiles_; }
 
     void define_operands() {
-        const Expr at = c * lanes + k;
         const bool partial = queries_ % rows_ != 0;
-        if (depth_ % lanes != 0 || partial)
-            define_within(Qs, own({k, i, c}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
-        else define(Qs, own({k, i, c}), q(q_at(at, query())));
-        if (depth_ % lanes != 0 || keys_ % lanes != 0)
-            define_within(Ks, of_keys({k, t, c}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
-        else define(Ks, of_keys({k, t, c}), key(k_at(at, t)));
+        for (int n = 0; n < depth_tiles_; n++) {
+            const Expr at = n * lanes + k;
+            const Func &queries = Qs.emplace_back("Qs_" + std::to_string(n)), &keys = Ks.emplace_back("Ks_" + std::to_string(n));
+            if (depth_ % lanes != 0 || partial)
+                define_within(queries, own({k, i}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
+            else define(queries, own({k, i}), q(q_at(at, query())));
+            if (depth_ % lanes != 0 || keys_ % lanes != 0)
+                define_within(keys, of_keys({k, t}), at < depth_ && t < keys_, key(k_at(min(at, depth_ - 1), min(t, keys_ - 1))));
+            else define(keys, of_keys({k, t}), key(k_at(at, t)));
+        }
+        const Expr column_at = c * lanes + k;
         if (keys_ % lanes != 0 || width_ % lanes != 0)
-            define_within(Vs, of_keys({d, t}), d < width_ && t < keys_, value(v_at(min(d, width_ - 1), min(t, keys_ - 1))));
-        else define(Vs, of_keys({d, t}), value(v_at(d, t)));
+            define_within(Vs, of_keys({k, t, c}), column_at < width_ && t < keys_, value(v_at(min(column_at, width_ - 1), min(t, keys_ - 1))));
+        else define(Vs, of_keys({k, t, c}), value(v_at(column_at, t)));
         // V^T: its rows as weights and those of the identity through them; then columns of ones.
         identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
-        define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({c * lanes + k, tt * lanes + w})));
+        define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({k, tt * lanes + w, c})));
         define(turn.part, of_keys({k, d, tt}), 0.0f);
         turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
         define(Vt, of_keys({k, d, tt}), undef<BFloat>());
@@ -151,9 +155,9 @@ private:
         const std::vector<Expr> at = own({j, i, scored});
         for (int n = 0; n < depth_tiles_; n++) {
             Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
-            define(dot.weights, own({k, w, tt}), Ks(of_keys({k, tt * lanes + w, n})));
+            define(dot.weights, own({k, w, tt}), Ks[n](of_keys({k, tt * lanes + w})));
             define(dot.part, own({j, i, tt}), 0.0f);
-            dot.part(own({j, i, tt})) += f32(Qs(own({r, i, n}))) * f32(dot.weights(own({r, j, tt})));
+            dot.part(own({j, i, tt})) += f32(Qs[n](own({r, i}))) * f32(dot.weights(own({r, j, tt})));
             Expr score = row_of(dot, {j, i, tt}, {j, i, scored});
             if (n > 0) score = strict_float(X(at) + score);
             if (n + 1 == depth_tiles_) {
@@ -306,27 +310,54 @@ private:
                 }
             f.compute_root();
         };
-        identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-        at_head(Ks);
+        const bool heads_come = shape_.comes_by_heads(machine_, heads_);
+        // Slots are counted within a group of heads, whose first one is not a multiple of the ring's.
+        const auto at_scores = [&](Func f, const Var &loop) { f.compute_at(X, loop).hoist_storage(out, io).ring_buffer(2); };
+        // A row in each pad, so that rows come as fast as the array takes them.
+        identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes).split(w, w, wi, static_cast<int>(machine_.pad.count));
+        for (Func f : Ks) {
+            if (heads_come) {
+                at_scores(f, batch_.var(0));
+            } else {
+                at_head(f);
+                of_heads(f, &AttentionBatch::keys);
+            }
+            f.vectorize(k, lanes).bound_extent(t, key_rows);
+        }
         // Where all queries of some heads are together, values come while their scores are computed.
         if (heads_ > 1) Vt.compute_at(out, io);
         else at_head(Vt);
-        for (Func f : {Ks, Vt}) of_heads(f, &AttentionBatch::keys);
-        const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && machine_.timed();
-        Ks.vectorize(k, lanes).bound_extent(t, key_rows).bound_extent(c, depth_tiles_);
-        // The values of a tile of keys come while those of the one before are turned, where all tiles are alike.
-        if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
+        of_heads(Vt, &AttentionBatch::keys);
+        // Values come while those before them are turned: of the next head, or of the next tile of keys where all tiles are alike.
+        const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && machine_.timed() && !heads_come;
+        if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+        else if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
         else at_head(Vs);
-        Vs.vectorize(d, lanes).bound_extent(t, in_tiles ? lanes : key_rows).bound_extent(d, tiles_of(width_) * lanes);
+        Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_rows).bound_extent(c, tiles_of(width_));
         Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
         Vt.update().split(columns.x, co, ci, lanes, TailStrategy::GuardWithIf);
-        if (width_ % lanes == 0) Vt.update().split(ci, ci, cu, turn_unroll_).reorder(k, cu, ci, co, tt).vectorize(k, lanes);
-        else Vt.update().reorder(k, ci, co, tt).vectorize(k, lanes);
-        schedule_dot(turn, Vt, co, width_ % lanes == 0 ? cu : ci, k, turn_unroll_);
+        const bool whole_tiles = width_ % lanes == 0;
+        if (whole_tiles) Vt.update().split(ci, ci, cu, turn_unroll_);
+        std::vector<VarOrRVar> turned = {k, ci};
+        if (whole_tiles) turned.insert(turned.begin() + 1, cu);
+        if (heads_come) turned.insert(turned.end(), {tt, co});
+        else turned.insert(turned.end(), {co, tt});
+        Vt.update().reorder(turned).vectorize(k, lanes);
+        schedule_dot(turn, Vt, heads_come ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
         if (!whole_rows_) Vt.update(1).vectorize(k, lanes);
 
-        Qs.vectorize(k, lanes);
-        at_block_beside(Qs);
+        for (Func f : Qs) {
+            f.vectorize(k, lanes);
+            if (heads_come) {
+                // By blocks where these are alike.
+                const bool alike = queries_ % rows_ == 0;
+                at_scores(f, alike ? ib : batch_.var(0));
+                f.bound_extent(i, rows_).bound_storage(i, stored_rows());
+                if (!alike) f.bound_extent(ib, blocks_);
+            } else {
+                at_block_beside(f);
+            }
+        }
         if (shape_.mask) {
             Ms.vectorize(k, lanes);
             at_block(Ms, &AttentionBatch::mask);
@@ -337,7 +368,9 @@ private:
         X.bound_extent(tt, key_tiles_);
         int update = 0;
         for (Dot &dot : scores_) {
-            X.update(update++).rename(i, iu).reorder(j, iu, scored.x, ib).vectorize(j, lanes);
+            std::vector<VarOrRVar> loops = {j, iu, scored.x, ib};
+            if (heads_ > 1) loops.push_back(batch_.var(0));
+            X.update(update++).rename(i, iu).reorder(loops).vectorize(j, lanes);
             schedule_dot(dot, X, scored.x, iu, j, lanes);
         }
         if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
@@ -366,7 +399,8 @@ private:
         Func result = whole_rows_ ? Y : O;
         if (shape_.leaves_by_heads(machine_, heads_)) {
             Y.compute_at(out, head).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
-            Y.hoist_storage_root().ring_buffer(2);
+            // All queries of a head in a row, so that few transfers bring them away.
+            Y.hoist_storage_root().ring_buffer(2).reorder_storage(d, i, ib, c);
         } else if (whole_rows_) {
             at_block_beside(Y);
         } else {
@@ -385,7 +419,8 @@ private:
             inverse.compute_at(Y, iu);
             in_pads({O});
         }
-        in_pads({Qs, Ks, Vs, Vt, identity, X, p, Y});
+        for (int n = 0; n < depth_tiles_; n++) in_pads({Qs[n], Ks[n]});
+        in_pads({Vs, Vt, identity, X, p, Y});
         in_registers({largest_lanes, largest, M, inverse, sums});
     }
 
@@ -430,8 +465,9 @@ private:
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, t{"t"}, tt{"tt"}, ii{"ii"}, iu{"i_unroll"}, ib{"ib"}, o{"o"};
     Var wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
-    Func Qs{"Qs"}, Ks{"Ks"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
+    Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
         largest{"largest"}, M{"M"}, E{"E"}, ones{"ones"}, sum_lanes{"sum_lanes"}, total_part{"total_part"}, total{"total"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
+    std::vector<Func> Qs, Ks;   // of each tile of the depth
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
     RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, beyond{width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},

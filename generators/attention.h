@@ -46,6 +46,8 @@ struct AttentionShape {
     }
     // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
     bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % rows == 0; }
+    // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?
+    bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }
     int64_t problems() const;

@@ -28,8 +28,10 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
     const int64_t slots = machine.timed() && shape.streams(rows, blocks_together(shape, point)) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
-    int64_t sum = key_heads * lanes * key_tiles * (depth_tiles + tiles_of(shape.width) + width_tiles) + lanes;
-    sum += heads * stored * (slots * depth_tiles + 2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
+    const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come ? 2 : key_heads;
+    int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
+    sum += stored * (q_slots * depth_tiles + heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles)));
     sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
