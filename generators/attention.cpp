@@ -311,7 +311,7 @@ private:
             f.compute_root();
         };
         const bool heads_come = shape_.comes_by_heads(machine_, heads_);
-        // Slots are counted within a group of heads, whose first one is not a multiple of the ring's.
+        // The storage is inside the loop over groups of heads: from outside, turns of the ring would not be counted linearly.
         const auto at_scores = [&](Func f, const Var &loop) { f.compute_at(X, loop).hoist_storage(out, io).ring_buffer(2); };
         // A row in each pad, so that rows come as fast as the array takes them.
         identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes).split(w, w, wi, static_cast<int>(machine_.pad.count));
