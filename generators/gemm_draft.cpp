@@ -22,6 +22,11 @@ constexpr double start_overhead = 472, miss_overhead = 4;
 // with code of its own repeats of a visit. What does not fit the cache is missed so often each time round.
 constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68, epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
+// Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in registers, where
+// the vector unit adds or the array, and what a block has beside these with two loops over blocks; and a k tile with code of its own
+// where sums are in the pads. Such code runs once a block: what does not fit the cache is missed with what it pushes out.
+constexpr double two_tiles_row_code = 3.8, two_tiles_array_row_code = 3.25, two_tiles_weight_code = 3.9, two_tiles_array_weight_code = 2, two_tiles_code = 75;
+constexpr double apart_code = 110, apart_row_code = 2.3, missed_straight = 2.1;
 // Transfers, on the whole and the first ones; those along k, with which all pads visit one row of the memory, and the same with a few
 // rows of B to a pad; of what could pass during the computation, the part that does not where each pass of the inner loop begins anew.
 constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04, not_ahead = 1.15;
@@ -54,14 +59,24 @@ double epilogue_operations(const GemmShape &shape) {
 
 // Code in packets: of a visit, and of all that runs.
 struct Code {
-    Code(const GemmPlan &plan, const Point &point, double epilogue) {
-        const auto unrolled = static_cast<double>(plan.sums_in_registers ? plan.rows : point["row_unroll"]);
+    Code(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point, double epilogue) {
+        const auto unrolled = static_cast<double>(plan.sums_in_registers ? plan.rows : point["row_unroll"]), weights = static_cast<double>(point["weight_unroll"]);
         const int64_t loops = (plan.row_blocks > 1) + (plan.col_blocks > 1), apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
-        visit = (plan.sums_in_registers ? row_code : pad_row_code) * unrolled + weight_code * static_cast<double>(point["weight_unroll"]) + visit_code;
-        all = visit * (1 + repeated_code * static_cast<double>(apart)) + (result_code + epilogue_code * epilogue) * unrolled +
+        const bool overlaps = plan.sums_in_registers ? loops == 2 || (loops == 1 && plan.slots > 1) : loops == 2 && apart > 0;
+        // One loop over blocks has little to hand over, and B that is transposed first stands in front of the tiles.
+        straight = shape.b_transposed && plan.k_tiles == 2 && overlaps;
+        visit = (plan.sums_in_registers ? row_code : pad_row_code) * unrolled + weight_code * weights + visit_code;
+        if (straight && plan.sums_in_registers) {
+            all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled + (machine.sa.psum_in ? two_tiles_array_weight_code : two_tiles_weight_code) * weights +
+                  two_tiles_code + epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code);
+            return;
+        }
+        if (straight) visit -= weight_code * weights;
+        all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) + (result_code + epilogue_code * epilogue) * unrolled +
               loop_code * static_cast<double>(loops) + (plan.slots > 1 && loops > 0 ? slot_code : 0);
     }
     double visit, all;
+    bool straight;   // both k tiles of a block in one piece
 };
 
 }  // namespace
@@ -82,10 +97,10 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     double visit = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
     visit += plan.sums_in_registers ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
                                     : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
-    const Code code(plan, point, epilogue);
+    const Code code(shape, plan, machine, point, epilogue);
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
-    const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
+    const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight && plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
     double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
@@ -96,7 +111,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
     const double blocks = row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
-    const double blocks_again = std::clamp(code.all - capacity, 0.0, code.all / 2) * (blocks - 1);
+    const double blocks_again = std::clamp(code.all - capacity, 0.0, code.all / 2) * (blocks - 1) * (code.straight ? missed_straight / missed_again : 1);
     const double start = start_overhead + packet_miss * code.all, computation = blocks * block + missed_again * packet_miss * std::max(visits_again, blocks_again);
 
     if (plan.k_block < plan.k_tiles) {
