@@ -127,8 +127,8 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double along_k = point["b_row_major"] && plan.k_tiles > 1 ? in_few_rows : 1;
     const double transfers = bytes / bytes_per_cycle * along_k, first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     const double inner = plan.m_outer ? col_blocks : row_blocks;
-    // With one slot the operands of a further block of the outer loop come, and results leave, while nothing is computed.
-    const double waits = blocks - 1 + blocks / inner - 1;
+    // With one slot the operands of a further block of the outer loop come while nothing is computed.
+    const double waits = blocks / inner - 1;
     const double together = plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead / inner * std::min(computation, transfers) : computation + transfers + transfer_latency * waits;
     return start + together;
 }
