@@ -60,8 +60,10 @@ TAIL = """
   steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
   12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
-* **group_norm** waits for one group's sums and for the transfers of one group at a time. Loops over sums do not overlap, so that a whole
-  channel is straight-line code; the loops of a group together then do not stay in the instruction cache.
+* **group_norm** of channels that end inside vectors takes a group as one row of vectors, with rows for the weights and biases of each vector that are made
+  once. Tiles of up to 32 vectors are weights of the array. A square reads one register twice, which costs two cycles of a bank each; a loop that fills a
+  tile waits for the array, and a group's transfers wait for each other where they start. Other groups are summed a channel at a time, which waits for the
+  sums and for the transfers of one group at a time.
 * **Numbers of rows**, such as batch_norm's channels, are spread over vectors of equal lanes first, so that the rows are a loop. What binds
   batch_norm of 28 x 28 is that a row ends inside a vector: its last half is a transfer of its own, and transfers of such images wait for each other.
 * **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them; a row takes 73, and
@@ -71,6 +73,8 @@ TAIL = """
 * **Pooling** of maxima takes four lane operations for each step from an element to the next, since a maximum must let NaN through. The largest of each
   column of a window comes first, and windows beside it share it: with 3 x 3 elements and a stride of 2, six steps a result instead of nine,
   where the bound has at least three. Images that are padded come and go without overlap, and planes are turned by the array before and after.
+  Means of planes without padding need no turns: lanes add the rows of a window, and the array its columns; what is left are transfers of parts of rows, which
+  walk through one page of the DRAM at a time.
 """
 
 
