@@ -43,13 +43,13 @@ winners (where there is none, with the fastest of four schedules that the draft 
 * *apart*: cycles of the same model with a kernel for every operator, each run from its own start to its end, and how many fewer the
   fused program takes; *same bits*: whether the fused program gives, bit for bit, what its kernels give one by one.
 * A machine without timing, `fsim`, counts packets alone.
-* What the next kernel's first transfers could hide is at most what is waited for transfers, first and later ones: 7 % of the cycles of `mlp`, 18 % of
-  `decode_step`, 12 % of `vit_micro`, 17 % of `llama_2`, 5 % of `bert_2`. Instruction misses take 52, 25, 33, 22 and 6 %: small kernels run their code once.
+* What the next kernel's first transfers could hide is at most what is waited for transfers, first and later ones: 11 % of the cycles of `mlp`, 11 % of
+  `decode_step`, 10 % of `vit_micro`, 18 % of `llama_2`, 4 % of `bert_2`. Instruction misses take 44, 32, 32, 20 and 4 %: small kernels run their code once.
 * A kernel begins while the results of the one before leave. That hides little where its code comes from memory: fetches stand behind all beats of those
   transfers. Weights loaded in front of that wait, in straight code, gained nothing. Activations pass through DRAM: none stays in the pads.
-* `bert_2` on `ax01`: the four large linear layers take 3,933,812 cycles, the eight others 2,073,000, gelu 1,141,851, the two attentions 650,172 and the
-  five norms, with the additions before them, 350,000. Fusion leaves the sums over k as they are: they alone keep the adder busy for 5.14 million
-  cycles, and 15 % fewer cycles than apart would be 7,150,856. What is left to gain is gelu beside the next sums: its 15 multiplications and
+* `bert_2` on `ax01`: the four large linear layers take 3,930,039 cycles, the eight others 2,086,899, gelu 1,141,839, the two attentions 503,044 and the
+  five norms, with the additions before them, 348,323. Fusion leaves the sums over k as they are: they alone keep the adder busy for 5.14 million
+  cycles, and 15 % fewer cycles than apart would be 7,041,590. What is left to gain is gelu beside the next sums: its 15 multiplications and
   6 exponentials a vector have units of their own, but its code and that of a product's loop do not fit the instruction cache together.
 """
 
