@@ -178,8 +178,9 @@ GemmShape matmul_shape(const WorkloadRequest &request) {
                                                 : ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
     const std::string sums = request.word("sums");
     demand(sums == "ascending" || sums == "blocked", fmt::format("{}: sums must be ascending or blocked, not '{}'", request.op, sums));
-    shape.blocked_sums = sums == "blocked" && shape.k > 0;
-    if (shape.blocked_sums && shape.sum_groups() == 1) shape.blocked_sums = false;   // too short for groups
+    if (sums == "ascending" || shape.k == 0) return shape;
+    shape.blocked_sums = true;
+    shape.blocked_sums = shape.sum_groups() > 1;   // short sums are one group
     return shape;
 }
 

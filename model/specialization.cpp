@@ -16,7 +16,8 @@ namespace {
 
 // The words below this address are the segment word's and free; the parameter words follow.
 constexpr int64_t first_parameter = 0x100;
-// Tensors start where a transfer's beats and a cache line do, large ones where the DRAM's banks change.
+// Tensors start where a transfer's beats and a cache line do; large constants at their tensor_start(), what is computed at multiples of the
+// 2 KiB that it is one of.
 constexpr int64_t alignment = 64, large_alignment = 2048;
 
 int64_t aligned(int64_t at, int64_t to) { return (at + to - 1) / to * to; }
@@ -198,7 +199,7 @@ private:
             if (is_constant(id)) {
                 const int64_t bytes = device_bytes(id);
                 l.address = bytes < large_alignment ? aligned(at, alignment) : static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at), static_cast<uint64_t>(bytes), machine_));
-                at = l.address + device_bytes(id);
+                at = l.address + bytes;
                 continue;
             }
             buffers.push_back({device_bytes(id), l.first, l.last, -1});
