@@ -279,7 +279,7 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
 }  // namespace
 
 Space pool_space(const PoolShape &shape, const Machine &machine) {
-    if (shape.planes_outermost && rows_fit(shape, machine)) return row_pool_space(shape, machine);
+    if (rows_fit(shape, machine)) return row_pool_space(shape, machine);
     if (shape.planes_outermost) return plane_pool_space(shape, machine);
     const auto tiles = [](int64_t results) {
         std::vector<int64_t> values;
@@ -315,7 +315,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
 }
 
 Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    if (shape.planes_outermost && rows_fit(shape, machine)) return row_pool_naive_point(shape);
+    if (rows_fit(shape, machine)) return row_pool_naive_point(shape);
     if (shape.planes_outermost) return plane_pool_naive_point(shape, machine);
     // The largest tile of single vectors that is sure to fit; where none is, single results.
     Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
@@ -376,7 +376,7 @@ double pool_tolerance_ulps(const PoolShape &shape) {
 }
 
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
-    if (shape.planes_outermost && rows_fit(shape, machine)) return row_pool_kernel(shape, machine, point);
+    if (rows_fit(shape, machine)) return row_pool_kernel(shape, machine, point);
     if (shape.planes_outermost) return plane_pool_kernel(shape, machine, point);
     return PoolKernel(shape, machine, point).run();
 }

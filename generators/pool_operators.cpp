@@ -29,7 +29,7 @@ public:
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
     double draft(const Machine &machine, const Point &point) const override {
-        if (shape_.planes_outermost && rows_fit(shape_, machine)) return row_pool_draft(shape_, machine, point);
+        if (rows_fit(shape_, machine)) return row_pool_draft(shape_, machine, point);
         if (shape_.planes_outermost) return plane_pool_draft(shape_, machine, point);
         const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
         const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
@@ -42,7 +42,7 @@ protected:
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
-        if (shape_.planes_outermost && rows_fit(shape_, machine)) return work_along_rows();
+        if (rows_fit(shape_, machine)) return work_along_rows();
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;

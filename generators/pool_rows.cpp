@@ -173,7 +173,7 @@ Point row_pool_naive_point(const PoolShape &shape) { return {{"rows", rows_of(sh
 bool rows_fit(const PoolShape &shape, const Machine &machine) {
     // Fewer rows in straight-line code would wait for the array, one after the other.
     constexpr int64_t least_unrolled = 4;
-    return shape.kind == Pooling::Average && !shape.x.adaptive && !shape.y.adaptive && !reaches_out(shape.x) && !reaches_out(shape.y) && shape.y.kernel <= most_unrolled_taps &&
+    return shape.planes_outermost && shape.kind == Pooling::Average && !shape.x.adaptive && !shape.y.adaptive && !reaches_out(shape.x) && !reaches_out(shape.y) && shape.y.kernel <= most_unrolled_taps &&
            unrolls_of(shape).back() >= least_unrolled && Pieces(shape.x).count > 0 && fits(shape, machine, row_pool_naive_point(shape));
 }
 
