@@ -179,9 +179,13 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
         const std::vector<OpGroup> &packets = blocks[b].packets;
         const int count = static_cast<int>(packets.size());
         int last_row = -1;
+        bool weights = false;
         for (int p = 0; p < count; p++)
-            for (const Op &op : packets[p])
+            for (const Op &op : packets[p]) {
                 if (op.opcode == Opcode::gemm_vv) last_row = p;
+                weights = weights || op.opcode == Opcode::lw_vi;
+            }
+        if (weights && last_row < 0) return spacing;   // its weights are so far from all rows before them
         int since = count == 0 ? distance[b] : last_row >= 0 ? least_cycles(packets, last_row, count, 0) : distance[b] + least_cycles(packets, 0, count, 0);
         return std::min(since, spacing);
     };

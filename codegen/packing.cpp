@@ -153,7 +153,14 @@ private:
             blocks_[b].end.limit = loop.varies() ? before_last(loop, schedule->stages - 1, before) : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty()) merge_between_rows_and_weights(kernel_, graph);
+        if (mostly_fetched(b, graph, *schedule)) tighten_loop(kernel_, graph, schedule->interval);
         blocks_[b].packets = delays_.packets(graph);
+    }
+
+    // Does a loop run so few times that it matters how many packets come from memory?
+    bool mostly_fetched(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
+        constexpr double matters = 0.1;   // of its cycles
+        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter.

@@ -8,7 +8,8 @@ namespace {
 
 class Tightener {
 public:
-    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) : kernel_(kernel), graph_(graph), table_(table), claims_(table.claims(graph.ops)) {
+    // `interval`: of a loop's iterations, 0 for straight code.
+    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table, int interval) : kernel_(kernel), graph_(graph), table_(table), interval_(interval), claims_(table.claims(graph.ops)) {
         int last = 0;
         for (int cycle : graph.cycle) last = std::max(last, cycle);
         rows_.resize(last + 1);
@@ -16,10 +17,12 @@ public:
             if (!is_marker(graph.ops[i])) rows_[graph.cycle[i]].push_back(static_cast<int>(i));
     }
 
-    void run() {
+    void loads_late() {
         for (int row = static_cast<int>(rows_.size()); row-- > 0;)
             for (int i : std::vector<int>(rows_[row]))
                 if (graph_.ops[i].opcode == Opcode::vreg_ld) load_late(i);
+    }
+    void dissolve_packets() {
         for (size_t row = 0; row < rows_.size(); row++) dissolve(static_cast<int>(row));
     }
 
@@ -27,8 +30,10 @@ private:
     // The cycles that an operation's neighbours in the graph leave it.
     std::pair<int, int> range(int i) const {
         int first = 0, last = static_cast<int>(rows_.size()) - 1;
-        for (int e : graph_.in[i]) first = std::max(first, graph_.cycle[graph_.edges[e].from] + graph_.edges[e].latency);
-        for (int e : graph_.out[i]) last = std::min(last, graph_.cycle[graph_.edges[e].to] - graph_.edges[e].latency);
+        for (int e : graph_.in[i])
+            if (const Edge &edge = graph_.edges[e]; edge.from != i) first = std::max(first, graph_.cycle[edge.from] + edge.latency - edge.distance * interval_);
+        for (int e : graph_.out[i])
+            if (const Edge &edge = graph_.edges[e]; edge.to != i) last = std::min(last, graph_.cycle[edge.to] - edge.latency + edge.distance * interval_);
         return {first, last};
     }
 
@@ -79,8 +84,8 @@ private:
 
     bool elsewhere(int i, int row) {
         const Op &op = graph_.ops[i];
-        // The array and the lanes keep their pace.
-        if (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode)) return false;
+        // The array and the lanes keep their pace, which in a loop the interval does.
+        if (interval_ == 0 && (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode))) return false;
         // Waits and branches stand for more than their registers say.
         if (op.side || op.orders >= 0) return false;
         // There are as many masks alive at a time as there are registers: what makes or reads one stays.
@@ -96,12 +101,25 @@ private:
     const Kernel &kernel_;
     ScheduleGraph &graph_;
     ResourceTable &table_;
+    const int interval_;
     std::vector<Claim> claims_;            // of the operations
     std::vector<std::vector<int>> rows_;   // operations by cycle
 };
 
 }  // namespace
 
-void tighten(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) { Tightener(kernel, graph, table).run(); }
+void tighten(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) {
+    Tightener tightener(kernel, graph, table, 0);
+    tightener.loads_late();
+    tightener.dissolve_packets();
+}
+
+void tighten_loop(const Kernel &kernel, ScheduleGraph &graph, int interval) {
+    ResourceTable table(kernel, interval);
+    table.reserve_loop_end();
+    for (size_t i = 0; i < graph.ops.size(); i++)
+        if (!is_marker(graph.ops[i])) table.take(graph.ops[i], graph.cycle[i]);
+    Tightener(kernel, graph, table, interval).dissolve_packets();
+}
 
 }  // namespace atalla::codegen

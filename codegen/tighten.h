@@ -1,4 +1,4 @@
-// Fewer packets for a scheduled straight block: every packet costs room in the instruction cache, and time where it runs once.
+// Fewer packets for a scheduled block: every packet costs room in the instruction cache, and time where it runs once or a few times.
 #pragma once
 
 #include "codegen/resources.h"
@@ -9,5 +9,7 @@ namespace atalla::codegen {
 // Loads move to where their values are needed, and the operations of packets that others have room for join those. No operation
 // comes nearer to one that it waits for than that takes.
 void tighten(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table);
+// The same of a loop's modulo schedule: operations of packets that others have room for join those, and the interval stays.
+void tighten_loop(const Kernel &kernel, ScheduleGraph &graph, int interval);
 
 }  // namespace atalla::codegen

@@ -83,5 +83,30 @@ TEST(Delays, AreKeptHoweverManyWeightsABlockLoads) {
     EXPECT_EQ(often.packets().size(), once.packets().size() * 150);
 }
 
+// Rows in a block, a loop that loads weights, and the last of them in the block behind it: what the loop waits for, the last need not.
+TEST(Delays, AreInFrontOfTheFirstWeightsAlone) {
+    const Machine machine = find_machine("ax01");
+    Kernel kernel;
+    kernel.machine = &machine;
+    const auto op = [](Opcode opcode, Reg dst, std::array<Reg, 3> src) {
+        Op op;
+        op.opcode = opcode;
+        op.dst = dst;
+        op.src = src;
+        return op;
+    };
+    const Op row = op(Opcode::gemm_vv, kernel.vector("product"), {kernel.vector("row"), zero_vector}), weights = op(Opcode::lw_vi, {}, {kernel.vector("weight")});
+    Blocks blocks(3);
+    blocks[0].packets = {{row}};
+    blocks[1].packets = {{weights}, {weights}};
+    blocks[1].end.kind = Terminator::Loop;
+    blocks[1].end.target = 1;
+    blocks[2].packets = {{weights}};
+    Delays(kernel).keep_weights_apart(blocks, [](size_t b) { return b == 1; });
+    EXPECT_GT(blocks[0].packets.size(), 1u) << "a delay behind the row";
+    EXPECT_EQ(blocks[1].packets.size(), 2u) << "none in the loop";
+    EXPECT_EQ(blocks[2].packets.size(), 1u) << "none behind it";
+}
+
 }  // namespace
 }  // namespace atalla::codegen

@@ -5,6 +5,7 @@
 
 #include "codegen/modulo.h"
 #include "codegen/resources.h"
+#include "codegen/tighten.h"
 #include "tests/codegen/operations.h"
 
 namespace atalla::codegen {
@@ -61,6 +62,19 @@ TEST_F(FullAdder, GetsAnIntervalNearItsBound) {
     const auto cycle = [&](int i) { return graph.cycle[i] + schedule->stage[i] * schedule->interval; };
     for (const Edge &edge : edges)
         EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+}
+
+TEST_F(FullAdder, TakesFewerPacketsInTheSameIntervalOnceTightened) {
+    ScheduleGraph graph(kernel, ops, 0);
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    const size_t before = gather(graph).size();
+    tighten_loop(kernel, graph, schedule->interval);
+    EXPECT_LT(gather(graph).size(), before);
+    for (const OpGroup &packet : gather(graph)) EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
+    for (const Edge &edge : graph.edges)
+        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+    EXPECT_LT(*std::max_element(graph.cycle.begin(), graph.cycle.end()), schedule->interval);
 }
 
 }  // namespace
