@@ -127,6 +127,15 @@ class Launcher(unittest.TestCase):
             listed = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ")]
             self.assertCountEqual(listed, COMMANDS)
 
+    def test_every_chore_has_help_with_an_example(self):
+        for chore in ("test", "bench", "build", "format"):
+            for flag in ("--help", "-h"):
+                result = self.launch(chore, flag)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertIn(f"usage: ./atalla {chore} ", result.stdout)
+                self.assertRegex(result.stdout, rf"(?m)^Example: \./atalla {chore} \S")
+        self.assertEqual(self.logged(), [])   # nothing was installed or built for it
+
     def test_version_is_that_of_the_project(self):
         result = self.launch("--version")
         self.assertRegex(result.stdout, r"^atalla-tune \d+\.\d+\.\d+\n$")
