@@ -262,16 +262,17 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     return single;
 }
 
-// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go. Those of the scalar
-// unit do not pay for code that is twice as long, and a loop over an RDom whose name ends in "_alike" does without.
+// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go; and where several
+// start as one vector, of which each would need a copy. Those of the scalar unit do not pay for code that is twice as long, and a loop over an RDom whose name ends in "_alike" does without.
 bool Matcher::worth_peeling(const For *loop) const {
     if (is_over_domain(loop, "_alike")) return false;
     const std::set<std::string> scalars = scalar_names(loop->body);
     for (const std::string &name : stored_names(loop->body)) {
         const auto it = arrays_.find(name);
         if (it == arrays_.end() || it->second.weights || scalars.count(name) > 0) continue;
+        std::set<Reg> starts;
         for (const auto &[element, value] : it->second.elements)
-            if (value.kind == Value::Constant) return true;
+            if (value.kind == Value::Constant || (value.kind == Value::Vector && !starts.insert(value.reg).second)) return true;
     }
     return false;
 }

@@ -144,11 +144,18 @@ private:
         define(W, args({k, w, kt}), Bs(ordered(k, w, kt, row_major_)));
     }
 
+    // What is past the last column keeps to its lanes.
+    Expr within_columns(Expr value) const { return n_size_ < lanes ? select(n < n_size_, std::move(value), undef<BFloat>()) : value; }
+    Expr column() const { return n_size_ < lanes ? min(n, n_size_ - 1) : Expr(n); }
+    Expr bias_term() const { return shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n)); }
+
     void define_product() {
         define(P, args({n, m, kb}), 0.0f);
         P(args({n, m, kb})) += f32(As(ordered(q, m, kb, false))) * f32(W(args({q, n, kb})));
+        if (shape_.bias) bs(n) = within_columns(bias(column()));
         // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
-        const Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        const bool array_adds = machine_.sa.psum_in && machine_.timed();
+        const Expr start = shape_.starts_with_bias() ? bias_term() : bf16(array_adds ? 0.0f : -0.0f);
         if (shape_.blocked_sums) {
             G(args({n, m, kg})) = start;
             G(args({n, m, kg})) = strict_float(G(args({n, m, kg})) + bf16(P(args({n, m, kg * group_ + r}))));
@@ -165,7 +172,7 @@ private:
         }
         // -0 + x is x. (It must not be written: Halide takes -0 and the 0 of a ReLU for equal and keeps one of them.)
         sums_ = one_tile(W0, P0, 0);
-        if (machine_.sa.psum_in && machine_.timed()) sums_ = strict_float(start + sums_);
+        if (shape_.starts_with_bias() || array_adds) sums_ = strict_float(start + sums_);
         if (k_tiles_ == 1) return;
         define(C, args({n, m}), sums_);
         if (k_tiles_ > 2) C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
@@ -180,17 +187,11 @@ private:
     }
 
     void define_epilogue() {
-        const bool n_tail = n_size_ < lanes;
-        const Expr inside = n < n_size_, column = n_tail ? min(n, n_size_ - 1) : Expr(n);
-        const auto within = [&](Expr value) { return n_tail ? select(inside, std::move(value), undef<BFloat>()) : std::move(value); };
         Expr e = sums_;
         if (shape_.alpha != 1) e = strict_float(e * bf16(static_cast<float>(shape_.alpha)));
-        if (shape_.bias) {
-            bs(n) = within(bias(column));
-            e = strict_float(e + (shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n))));
-        }
+        if (shape_.bias && !shape_.starts_with_bias()) e = strict_float(e + bias_term());
         if (shape_.addend) {
-            define(Ds, args({n, m}), within(d(args({column, m}, &BatchDim::addend))));
+            define(Ds, args({n, m}), within_columns(d(args({column(), m}, &BatchDim::addend))));
             const Expr term = Ds(args({n, m}));
             e = strict_float(e + (shape_.beta != 1 ? strict_float(term * bf16(static_cast<float>(shape_.beta))) : term));
         }
@@ -198,24 +199,23 @@ private:
         if (!shape_.epilogue) {
             define(E, args({n, m}), e);
         } else if (!staged_) {
-            define(E, args({n, m}), epilogue_of(e, within, column));
+            define(E, args({n, m}), epilogue_of(e));
         } else {
             define(E, args({n, m}), e);
-            define(F, args({n, m}), epilogue_of(E(args({n, m})), within, column));
+            define(F, args({n, m}), epilogue_of(E(args({n, m}))));
         }
         define(out, args({n, m}), staged_ ? F(args({n, m})) : E(args({n, m})));
     }
 
-    template <typename Within>
-    Expr epilogue_of(const Expr &product, const Within &within, const Expr &column) {
+    Expr epilogue_of(const Expr &product) {
         std::map<std::string, Expr> values = {{product_name, product}};
         for (size_t i = 0; i < operands_.size(); i++) {
             const GemmOperand &operand = shape_.operands[i];
             if (operand.kind == GemmOperand::Matrix) {
-                define(operands_[i], args({n, m}), within(operand_tensors_[i](args({column, m}))));
+                define(operands_[i], args({n, m}), within_columns(operand_tensors_[i](args({column(), m}))));
                 values[operand.name] = operands_[i](args({n, m}));
             } else if (operand.kind == GemmOperand::Row) {
-                operands_[i](n) = within(operand_tensors_[i](column));
+                operands_[i](n) = within_columns(operand_tensors_[i](column()));
                 values[operand.name] = operands_[i](n);
             } else {
                 // Each element in a row of the pads, whose first lane serves all others.

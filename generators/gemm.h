@@ -45,6 +45,8 @@ struct GemmShape {
     std::shared_ptr<const RowWorkload> prologue = {};   // makes the rows of A of its own inputs, of one product
     bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
+    // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition.
+    bool starts_with_bias() const { return bias && alpha == 1 && !blocked_sums; }
     // Tiles of 32 elements of k that the sums run over: whole groups of them. All are one group where sums are not blocked.
     int64_t k_tiles() const { return sum_groups() * sum_group(); }
     int64_t sum_group() const;
@@ -57,8 +59,8 @@ struct GemmShape {
     std::vector<int64_t> operand_extents(const GemmOperand &operand) const;
 };
 
-// Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending; blocked, over those of a group and then
-// over the groups. Inputs: A, or what it is made of, B, then bias
+// Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending, from the bias on where it is not added
+// to a multiple of the product; blocked, over those of a group and then over the groups, and the bias comes last. Inputs: A, or what it is made of, B, then bias
 // and addend where the shape has them, and the operands; output C.
 //
 // The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of

@@ -25,10 +25,17 @@ std::vector<T> transposed_block(const GemmShape &shape, const TensorData &b, int
     return block;
 }
 
+float as_bf16(double factor) { return bf16_round(static_cast<float>(factor)); }
+
 // The operands after the product, in the order of the kernel's inputs.
 struct Epilogue {
     Epilogue(const GemmShape &shape, const std::vector<TensorData> &inputs)
         : bias(shape.bias ? &inputs[2] : nullptr), addend(shape.addend ? &inputs[shape.bias ? 3 : 2] : nullptr) {}
+    // The bias of a column, times beta where that is its factor; not rounded.
+    template <typename T>
+    T bias_term(const GemmShape &shape, int64_t column) const {
+        return static_cast<T>(bf16_float((*bias)[static_cast<size_t>(column)])) * (shape.addend ? 1.0f : as_bf16(shape.beta));
+    }
     const TensorData *bias, *addend;
 };
 
@@ -73,8 +80,6 @@ std::vector<TensorData> operands_of(const GemmShape &shape, const std::vector<Te
     return operands;
 }
 
-float as_bf16(double factor) { return bf16_round(static_cast<float>(factor)); }
-
 Reference single_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
     const Epilogue epilogue(shape, inputs);
     const int64_t group = shape.sum_group() * depth;
@@ -89,6 +94,10 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
             for (int64_t j = 0; j < columns; j++) b_squares[static_cast<size_t>(q / depth * columns + j)] += b[static_cast<size_t>(q * columns + j)] * b[static_cast<size_t>(q * columns + j)];
         for (int64_t i = 0; i < shape.m; i++) {
             double sum[depth] = {}, within_group[depth] = {}, peak[depth] = {};
+            for (int64_t j = 0; j < columns && shape.starts_with_bias(); j++) {
+                sum[j] = epilogue.bias_term<double>(shape, first + j);
+                peak[j] = std::abs(sum[j]);
+            }
             for (int64_t k = 0; k < shape.k; k += depth) {
                 double dot[depth] = {}, a_squares = 0;
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
@@ -112,7 +121,7 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
                     value += term;
                     peak[j] = std::max({peak[j], std::abs(term), std::abs(value)});
                 };
-                if (epilogue.bias) add(static_cast<double>(bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)])) * (shape.addend ? 1.0f : as_bf16(shape.beta)));
+                if (epilogue.bias && !shape.starts_with_bias()) add(epilogue.bias_term<double>(shape, first + j));
                 if (epilogue.addend) add(static_cast<double>(bf16_float((*epilogue.addend)[at])) * as_bf16(shape.beta));
                 reference.values[at] = shape.relu ? std::max(value, 0.0) : value;
                 reference.peaks[at] = peak[j];
@@ -142,7 +151,8 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
             float sum[depth], total[depth];
             std::fill_n(total, depth, -0.0f);
             for (int64_t k = 0; k < shape.k_tiles() * depth; k += depth) {
-                if (k % group == 0) std::fill_n(sum, depth, start);
+                if (k % group == 0)
+                    for (int64_t j = 0; j < columns; j++) sum[j] = shape.starts_with_bias() ? bf16_round(epilogue.bias_term<float>(shape, first + j)) : start;
                 float dot[depth] = {};
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
                     const float a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
@@ -156,11 +166,7 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
                 const auto at = static_cast<size_t>(i * shape.n + first + j);
                 float value = total[j];
                 if (shape.alpha != 1) value = bf16_round(value * as_bf16(shape.alpha));
-                if (epilogue.bias) {
-                    float term = bf16_float((*epilogue.bias)[static_cast<size_t>(first + j)]);
-                    if (shape.beta != 1 && !shape.addend) term = bf16_round(term * as_bf16(shape.beta));
-                    value = bf16_round(value + term);
-                }
+                if (epilogue.bias && !shape.starts_with_bias()) value = bf16_round(value + bf16_round(epilogue.bias_term<float>(shape, first + j)));
                 if (epilogue.addend) {
                     float term = bf16_float((*epilogue.addend)[at]);
                     if (shape.beta != 1) term = bf16_round(term * as_bf16(shape.beta));

@@ -184,6 +184,35 @@ TEST(Matcher, KeepsTheFirstIterationOfLoopsAlike) {
     expect_host_answer(alike);
 }
 
+// Two sums that begin with one vector need no copies of it: their first additions read it.
+TEST(Matcher, StartsSeveralSumsWithOneVector) {
+    constexpr int rows = 9, sums = 2;
+    ImageParam x = tensor("X", {32, rows});
+    Var n("n"), m("m");
+    Func xs("xs"), ys("ys"), zs("zs"), out("Y");
+    RDom all(0, rows - 1, "rows");
+    define(xs, {n, m}, x(n, m));
+    define(ys, {n, m}, xs(n, 0));
+    ys(n, m) = strict_float(ys(n, m) + xs(n, all + m));
+    zs(n, m) = ys(n, m);
+    out(n, m) = zs(n, m);
+    out.bound(n, 0, 32).bound(m, 0, sums);
+    xs.compute_root().bound(n, 0, 32);
+    zs.compute_root().bound(n, 0, 32).bound(m, 0, sums).vectorize(n, 32);
+    ys.compute_root().bound(n, 0, 32).bound(m, 0, sums).vectorize(n, 32).update().reorder(n, m, all.x).vectorize(n, 32);
+    in_registers({ys});
+    in_pads({xs, zs});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {32, sums});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {32, rows}}};
+    kernel.outputs = {{"Y", {32, sums}}};
+    EXPECT_EQ(count(match(kernel), Opcode::sub_vv), 0);
+    expect_host_answer(kernel);
+}
+
 TEST(Matcher, AddsTheNegativeZeroNowhere) {
     const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) + bf16(-0.0f)); });
     EXPECT_EQ(count(match(kernel), Opcode::add_vv) + count(match(kernel), Opcode::add_vs), 0);
