@@ -6,7 +6,8 @@
 
 namespace atalla {
 
-Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment) {
+Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment, const ArenaStart &start) {
+    const auto start_from = [&](int64_t offset, int64_t bytes) { return start ? start(offset, bytes) : offset; };
     const auto rounded = [&](int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
     Arena arena;
     std::map<int32_t, int64_t> changes;   // of the bytes alive
@@ -23,12 +24,12 @@ Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment) {
     std::vector<size_t> placed;   // by offset
     for (const size_t at : order) {
         Buffer &buffer = buffers[at];
-        int64_t offset = 0;
+        int64_t offset = start_from(0, buffer.bytes);
         for (const size_t other : placed) {
             const Buffer &o = buffers[other];
             if (o.first > buffer.last || o.last < buffer.first) continue;
             if (o.offset >= offset + rounded(buffer.bytes)) break;
-            offset = std::max(offset, o.offset + rounded(o.bytes));
+            if (o.offset + rounded(o.bytes) > offset) offset = start_from(o.offset + rounded(o.bytes), buffer.bytes);
         }
         buffer.offset = offset;
         arena.bytes = std::max(arena.bytes, offset + rounded(buffer.bytes));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace atalla {
@@ -17,7 +18,10 @@ struct Arena {
     int64_t bound = 0;   // bytes alive at the same time at most, rounded up to the alignment: no plan is smaller
 };
 
-// Largest first, each at the lowest offset that is free during its life.
-Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment);
+// Where a buffer of so many bytes may start: the first such offset from the given one on, a multiple of the alignment.
+using ArenaStart = std::function<int64_t(int64_t offset, int64_t bytes)>;
+
+// Largest first, each at the lowest offset that is free during its life, or at the first from there on where it may start.
+Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment, const ArenaStart &start = {});
 
 }  // namespace atalla

@@ -16,8 +16,7 @@ namespace {
 
 // The words below this address are the segment word's and free; the parameter words follow.
 constexpr int64_t first_parameter = 0x100;
-// Tensors start where a transfer's beats and a cache line do; large constants at their tensor_start(), what is computed at multiples of the
-// 2 KiB that it is one of.
+// Tensors start where a transfer's beats and a cache line do; large constants, and what is computed, at their tensor_start().
 constexpr int64_t alignment = 64, large_alignment = 2048;
 
 int64_t aligned(int64_t at, int64_t to) { return (at + to - 1) / to * to; }
@@ -206,7 +205,9 @@ private:
             owners.emplace_back(id, &l);
         }
         at = aligned(at, large_alignment);
-        const Arena arena = plan_arena(buffers, large_alignment);
+        const Arena arena = plan_arena(buffers, large_alignment, [&](int64_t offset, int64_t bytes) {
+            return static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at + offset), static_cast<uint64_t>(bytes), machine_)) - at;
+        });
         for (size_t i = 0; i < buffers.size(); i++) {
             const Buffer &buffer = buffers[i];
             owners[i].second->address = at + buffer.offset;

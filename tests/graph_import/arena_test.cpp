@@ -25,10 +25,17 @@ TEST(Arena, HoldsItsRulesForAnyLives) {
             b.first = static_cast<int32_t>(random() % 30);
             b.last = b.first + static_cast<int32_t>(random() % 10);
         }
-        const Arena arena = plan_arena(buffers, 64);
+        // Every other round, those of some size start in the middle of a page.
+        constexpr int64_t page = 1024;
+        const auto in_the_middle = [&](int64_t bytes) { return round % 2 == 1 && bytes > 2000 && bytes < 4000; };
+        const ArenaStart start = [&](int64_t offset, int64_t bytes) { return in_the_middle(bytes) ? (offset + page / 2 - 1) / page * page + page / 2 : offset; };
+        const Arena arena = plan_arena(buffers, 64, start);
         EXPECT_GE(arena.bytes, arena.bound);
         for (size_t i = 0; i < buffers.size(); i++) {
             EXPECT_EQ(buffers[i].offset % 64, 0);
+            if (in_the_middle(buffers[i].bytes)) {
+                EXPECT_EQ(buffers[i].offset % page, page / 2);
+            }
             EXPECT_LE(buffers[i].offset + buffers[i].bytes, arena.bytes);
             for (size_t j = 0; j < i; j++) {
                 const Buffer &a = buffers[i], &b = buffers[j];
