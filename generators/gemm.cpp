@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/batch_vars.h"
+#include "generators/gemm_plan.h"
 #include "generators/gemm_prologue.h"
 #include "generators/pointwise_functions.h"
 #include "generators/vocabulary.h"
@@ -34,6 +35,10 @@ int64_t GemmShape::b_matrices() const {
     for (const BatchDim &dim : batch)
         if (dim.b) n *= dim.extent;
     return n;
+}
+bool GemmShape::starts_with_bias() const {
+    constexpr int64_t few_tiles = 2;
+    return bias && alpha == 1 && !blocked_sums && (m >= lanes || tiles_of(k) > few_tiles);
 }
 size_t GemmShape::a_tensors() const { return prologue ? prologue->inputs().size() : 1; }
 int64_t GemmShape::sum_group() const {
@@ -389,7 +394,8 @@ private:
             in_pads({operand});
         }
         if (shape_.bias) {
-            bs.compute_at(out, no).bound_extent(n, lanes);
+            if (GemmPlan(shape_, machine_, point_).bias_at_once) bs.compute_root();
+            else bs.compute_at(out, no).bound_extent(n, lanes);
             if (n_size_ >= lanes) bs.vectorize(n, lanes);
             if (col_blocks_ > 1) two_slots(bs, col_blocks_);
             in_pads({bs});

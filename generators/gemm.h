@@ -45,8 +45,9 @@ struct GemmShape {
     std::shared_ptr<const RowWorkload> prologue = {};   // makes the rows of A of its own inputs, of one product
     bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
-    // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition.
-    bool starts_with_bias() const { return bias && alpha == 1 && !blocked_sums; }
+    // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition. A small product
+    // ends before a bias behind it is missed.
+    bool starts_with_bias() const;
     // Tiles of 32 elements of k that the sums run over: whole groups of them. All are one group where sums are not blocked.
     int64_t k_tiles() const { return sum_groups() * sum_group(); }
     int64_t sum_group() const;

@@ -25,7 +25,8 @@ struct GemmPlan {
           m_outer(point["m_outer"] != 0),
           straight(point["blocks_unrolled"] != 0),
           b_resident(point["b_resident"] != 0 && col_blocks > 1),
-          ahead(machine.timed() && k_block == k_tiles) {}
+          ahead(machine.timed() && k_block == k_tiles),
+          bias_at_once(slots == 1 && shape.starts_with_bias() && shape.n % lanes == 0) {}
 
     // Rows of a block that pass through the pads at once.
     static int64_t pass_rows(const Point &point, int64_t rows) { return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows; }
@@ -38,6 +39,7 @@ struct GemmPlan {
     bool straight;              // no loops over blocks
     bool b_resident;
     bool ahead;                 // operands come a block ahead, in two slots
+    bool bias_at_once;          // all of the bias, which the first sums wait for, where operands come at once
 };
 
 }  // namespace atalla

@@ -48,7 +48,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
     rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
-    if (shape.bias) rows += machine.pad.count * slots(plan.col_blocks);
+    if (shape.bias) rows += plan.bias_at_once ? ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count : machine.pad.count * slots(plan.col_blocks);
     if (shape.staged) rows += plan.stored_rows;
     for (const GemmOperand &operand : shape.operands) {
         if (operand.kind == GemmOperand::Matrix) rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
