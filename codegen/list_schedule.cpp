@@ -116,6 +116,7 @@ ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) co
     ScheduleGraph graph(kernel_, std::move(ops), -1, masks_in_turn);
     if (kernel_.machine->timed()) {
         if (entry_) graph.start_transfers_first(!in_order_);
+        if (loads_) graph.start_pads_in_turn();
         graph.wait_last();
     }
     return graph;

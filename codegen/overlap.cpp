@@ -258,7 +258,10 @@ private:
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
-        if (!events.empty()) start_evenly(kernel_, events, *hot_loop, code_, body);
+        const int64_t others = !events.empty() ? start_evenly(kernel_, events, *hot_loop, code_, body) : std::numeric_limits<int64_t>::max();
+        // Loads of a loop around may start here, too.
+        const bool others_at_once = std::any_of(head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
+        const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (result && !direct) {
             if (!rotate && !early) result->wait(body);
@@ -266,7 +269,7 @@ private:
             if (!spreads) result->leave_in_groups(hot_loop);
             if (rotate) result->note(true, body);
             if (spreads) result->aim_before(body);
-            else if (!loads_at_once_ || !result->issue_late(hot_loop, body)) result->issue_pending(hot_loop, body);
+            else if (!leaves_late || !result->issue_late(hot_loop, others, body)) result->issue_pending(hot_loop, body);
         }
         if (spreads) spread(kernel_, transfers, first_tiles, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));

@@ -87,6 +87,15 @@ private:
         return -1;
     }
 
+    // Is a block a loop that starts loads, and nothing else?
+    bool only_loads(size_t b) const {
+        const std::vector<Op> &ops = blocks_[b].ops;
+        const auto starts = [](const Op &op) { return op.opcode == Opcode::scpad_ld; };
+        const auto steps = [](const Op &op) { return info(op.opcode).unit == Unit::Ex1; };
+        return machine_.timed() && loop_of(b) >= 0 && std::any_of(ops.begin(), ops.end(), starts) &&
+               std::all_of(ops.begin(), ops.end(), [&](const Op &op) { return starts(op) || steps(op); });
+    }
+
     // ---- straight-line code
 
     void straight(size_t b) {
@@ -151,7 +160,7 @@ private:
         for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
     }
 
-    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order}; }
+    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_loads(b)}; }
 
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);
@@ -162,6 +171,7 @@ private:
     // ---- innermost loops
 
     void pipeline(size_t b) {
+        if (only_loads(b)) return;   // the engines set the pace
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };

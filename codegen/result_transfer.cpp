@@ -136,8 +136,9 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     hot->body.push_back(side(pending_, issue));
 }
 
-bool ResultTransfer::issue_late(Loop *hot, Body &out) const {
+bool ResultTransfer::issue_late(Loop *hot, int64_t others, Body &out) const {
     constexpr int64_t busy_iterations = 2;
+    const int64_t first = others > 1 ? std::min(busy_iterations, others / 2) : busy_iterations;
     if (groups_ > 1 || hot == nullptr || has_loop(hot->body) || sure_iterations(*hot) < 2 || counts_sides(*hot)) return false;
     Channel all{&copy_, {}, {}, {}, {}};
     for (const Channel &c : channels_) {
@@ -149,7 +150,7 @@ bool ResultTransfer::issue_late(Loop *hot, Body &out) const {
     }
     if (all.pad.size() > most_side_operations) return false;
     aim_before(out);
-    start_late(kernel_, {all, pending_, 0, {}}, std::min(busy_iterations, sure_iterations(*hot) - 1), *hot, code_, out);
+    start_late(kernel_, {all, pending_, 0, {}}, std::min(first, sure_iterations(*hot) - 1), *hot, code_, out);
     return true;
 }
 

@@ -35,8 +35,9 @@ public:
     void aim_before(Body &out) const;
     // The result that waits leaves from inside the hot loop where that is one block and the transfers are few.
     void issue_pending(Loop *hot, Body &out) const;
-    // The same, after iterations in which the engines are busy with what has just started; false if it cannot wait.
-    bool issue_late(Loop *hot, Body &out) const;
+    // The same, after iterations in which the engines are busy with what has just started and as far from the one in which the loop starts
+    // others; false if it cannot wait.
+    bool issue_late(Loop *hot, int64_t others, Body &out) const;
     // The last result, once the nest is done; `armed` as above.
     void start_last(bool armed, Body &out) const;
 

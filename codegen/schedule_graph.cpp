@@ -97,6 +97,24 @@ void ScheduleGraph::start_transfers_first(bool free_order) {
     }
 }
 
+void ScheduleGraph::start_pads_in_turn() {
+    std::vector<size_t> transfers;   // seen so far
+    for (size_t i = 0; i < ops.size(); i++) {
+        if (info(ops[i].opcode).unit != Unit::Sdma) continue;
+        for (size_t step = 0; step < i; step++) {
+            if (info(ops[step].opcode).unit == Unit::Sdma || ops[step].dst != ops[i].dst) continue;
+            const std::vector<bool> needed = needing(step);
+            for (const size_t start : transfers) {
+                if (needed[start]) continue;
+                edges.push_back({static_cast<int>(start), static_cast<int>(step), 1, 0, false});
+                out[start].push_back(static_cast<int>(edges.size()) - 1);
+                in[step].push_back(static_cast<int>(edges.size()) - 1);
+            }
+        }
+        transfers.push_back(i);
+    }
+}
+
 std::vector<OpGroup> gather(const ScheduleGraph &graph, std::vector<int> *packet_of) {
     std::vector<int> order(graph.ops.size());
     std::iota(order.begin(), order.end(), 0);

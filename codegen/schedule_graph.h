@@ -26,6 +26,9 @@ struct ScheduleGraph {
     // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait for its first.
     // `free_order`: operations need not keep about the order that they have, and no second transfer goes before the first ones.
     void start_transfers_first(bool free_order);
+    // A step of a transfer's base register waits for the engine, and all behind it: it comes behind the transfers of other pads that it
+    // would hold up. Pads that once started one after the other then go on so, and DRAM serves some while others begin.
+    void start_pads_in_turn();
 
 private:
     // An operation and those that need it to have run.

@@ -146,8 +146,10 @@ bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &
     return all_fit(transfers, even_times(transfers, hot), code);
 }
 
-void start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body) {
-    start_at(kernel, transfers, even_times(transfers, hot), hot, code, body);
+int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body) {
+    const std::vector<Times> times = even_times(transfers, hot);
+    start_at(kernel, transfers, times, hot, code, body);
+    return times.front().first;
 }
 
 }  // namespace atalla::codegen

@@ -25,9 +25,9 @@ bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tile
 // time that the engines take for `first_tiles`.
 void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body);
 
-// The same at one distance for all, from the second iteration or later: a result may leave in the first.
+// The same at one distance for all, from the second iteration or later: a result may leave in the first. Returns the first of them.
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
-void start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body);
+int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body);
 
 // One group that starts in iteration `first`, which is sure to run.
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);
