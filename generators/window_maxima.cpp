@@ -1,5 +1,7 @@
 #include "generators/window_maxima.h"
 
+#include <algorithm>
+
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
 
@@ -31,11 +33,13 @@ WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &va
         column_(vars) = larger(element(below_.x), column_(vars));
     }
     std::vector<Expr> at(vars.begin(), vars.end());
-    at[1] = vars[1] * stride + start;
+    // From a column on that no window beside it has, if there is one: the maximum takes its place, and the others stay.
+    const int first = columns < 2 * stride ? std::max(0, columns - stride) : 0;
+    at[1] = vars[1] * stride + start + first;
     window(vars) = column_(at);
     if (columns > 1) {
         beside_ = RDom(1, columns - 1, "beside" + number);
-        at[1] += beside_.x;
+        at[1] = vars[1] * stride + start + (beside_.x + first) % columns;
         window(vars) = larger(column_(at), window(vars));
     }
 }
