@@ -75,6 +75,13 @@ Loop *longest_loop(const Body &body) {
     return longest;
 }
 
+Loop *innermost_of(const Loop &loop) {
+    Loop *last = nullptr;
+    for (const Node &node : loop.body)
+        if (node.loop) last = node.loop.get();
+    return last != nullptr && !has_loop(last->body) ? last : nullptr;
+}
+
 std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
     if (!body[at].copy || body[at].copy->load) return std::nullopt;
     const Copy &copy = *body[at].copy;

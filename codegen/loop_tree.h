@@ -37,6 +37,8 @@ bool has_varying_loop(const Kernel &kernel, const Body &body);
 int64_t operations(const Loop &loop);
 // The loop of a body that has most to do; null if there is none.
 Loop *longest_loop(const Body &body);
+// The last loop inside a loop; null if there is none, or if it has loops of its own.
+Loop *innermost_of(const Loop &loop);
 
 // Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
 std::optional<size_t> first_use_in_next(const Body &body, size_t at);

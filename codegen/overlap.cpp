@@ -356,7 +356,7 @@ private:
                 for (int64_t n = 0; n < per_iteration; n++) code_.issue_step(c, groups);
                 hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
             } else {
-                issue_between(c, at, next, loop, *hot, body);
+                issue_between(c, at, next, more, loop, *hot, body);
             }
         }
         return more;
@@ -467,7 +467,7 @@ private:
     }
 
     // The hot loop has loops of its own: groups go between them while any are left.
-    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, Loop &hot, Body &body) {
+    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot, Body &body) {
         code_.aim(c, true, next, Reg{}, at, body);
         if (c.run.count % hot.extent == 0 && c.run.count / hot.extent <= most_groups_between && !streams(hot)) {
             // The same number in every iteration. The last block brings the first one once more, to the slot that is free.
@@ -477,18 +477,20 @@ private:
             hot.body.insert(hot.body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
             return;
         }
-        const Reg left = groups_left(c, loop, body);
-        if (streams(hot) && plan_beside(c, left, hot)) return;
         size_t at_node = hot.body.size();
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
+        Loop *const inner = innermost_of(hot);
+        // At a distance from each other, so that no group waits for the one before.
+        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {c, more, 0, {}}, hot.extent, *inner, code_, body)) return;
+        const Reg left = groups_left(c, loop, body);
+        if (streams(hot) && plan_beside(c, left, hot)) return;
         Body one;
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
-        if (at_node < hot.body.size() && !has_loop(hot.body[at_node].loop->body) &&
-            hot.extent * (sure_iterations(*hot.body[at_node].loop) - 1) >= c.run.count &&   // one iteration is for a result
+        if (inner != nullptr && hot.extent * (sure_iterations(*inner) - 1) >= c.run.count &&   // one iteration is for a result
             one.size() <= most_side_operations) {
-            hot.body[at_node].loop->body.push_back(side(left, one));
+            inner->body.push_back(side(left, one));
             return;
         }
         const int64_t per_iteration = (c.run.count + hot.extent - 1) / hot.extent;

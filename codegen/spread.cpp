@@ -152,4 +152,12 @@ int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfer
     return times.front().first;
 }
 
+bool start_evenly_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t turns, Loop &hot, const TransferCode &code, Body &body) {
+    const int64_t groups = groups_of(transfer), distance = turns * sure_iterations(hot) / (groups + 1);
+    const std::vector<Times> times = {{distance, distance * groups, false}};
+    if (distance < 2 || !all_fit({transfer}, times, code)) return false;
+    start_at(kernel, {transfer}, times, hot, code, body);
+    return true;
+}
+
 }  // namespace atalla::codegen

@@ -171,6 +171,47 @@ TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     EXPECT_EQ(scalars.get(left), 0);
 }
 
+// The hot loop runs several times: its turns count as one long loop, of which each turn may run a few iterations more.
+TEST(EvenStarts, GroupsAreDividedAmongTheTurnsOfANest) {
+    for (const int64_t groups : {1, 3, 10, 20})
+        for (const bool more : {true, false}) {
+            Fixture f;
+            Rings rings(f.kernel, false);
+            TransferCode code(f.kernel, rings);
+            const Channel c = f.channel(code, groups);
+            const Reg go = f.kernel.scalar("go");
+            constexpr int64_t turns = 4;
+            Loop hot;
+            hot.extent = 15;
+            Body body;
+            code.aim(c, true, {}, {}, {}, body);
+            ASSERT_TRUE(start_evenly_in_nest(f.kernel, {c, go, 0, {}}, turns, hot, code, body));
+            for (const int64_t iterations : {sure_iterations(hot), hot.extent}) {
+                Scalars scalars;
+                scalars.set(go, more);
+                for (const Node &node : body) scalars.run(*node.op);
+                size_t before = 0;
+                for (int64_t i = 0, last = -2; i < turns * iterations; i++) {
+                    scalars.iteration(hot.body);
+                    if (scalars.started.size() == before) continue;
+                    EXPECT_GT(i, last + 1) << "groups in iterations that follow each other";
+                    before = scalars.started.size();
+                    last = i;
+                }
+                if (more) Fixture::expect_in_order(scalars, c);
+                else EXPECT_TRUE(scalars.started.empty());
+            }
+        }
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    Loop hot;
+    hot.extent = 15;
+    Body body;
+    EXPECT_FALSE(start_evenly_in_nest(f.kernel, {f.channel(code, 40), {}, 0, {}}, 4, hot, code, body));
+    EXPECT_TRUE(body.empty());
+}
+
 TEST(LateStart, IsOnceAndInTheIterationThatIsNamed) {
     for (const bool armed : {true, false}) {
         Fixture f;
