@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -243,6 +244,68 @@ int64_t covered_elements(const PoolAxis &axis) {
     }
     return covered;
 }
+
+namespace {
+
+// Of each element of an axis, the first and the last window that have it.
+struct Sharing {
+    std::vector<int64_t> first, last;
+    explicit Sharing(const PoolAxis &axis) : first(static_cast<size_t>(axis.size), axis.results), last(static_cast<size_t>(axis.size), -1) {
+        for (int64_t at = 0; at < axis.results; at++)
+            for (int64_t e = std::max<int64_t>(axis.first(at), 0); e < std::min(axis.end(at), axis.size); e++) {
+                first[static_cast<size_t>(e)] = std::min(first[static_cast<size_t>(e)], at);
+                last[static_cast<size_t>(e)] = at;
+            }
+    }
+    // Windows that have both elements.
+    int64_t common(int64_t a, int64_t b) const {
+        const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
+        return std::max<int64_t>(0, std::min(last[i], last[j]) - std::max(first[i], first[j]) + 1);
+    }
+    // One window of each kind, and how many there are: those of a kind share their elements alike.
+    std::vector<std::pair<int64_t, int64_t>> windows(const PoolAxis &axis) const {
+        std::map<std::vector<std::pair<int64_t, int64_t>>, std::pair<int64_t, int64_t>> kinds;
+        for (int64_t at = 0; at < axis.results; at++) {
+            std::vector<std::pair<int64_t, int64_t>> kind;
+            for (int64_t e = std::max<int64_t>(axis.first(at), 0); e < std::min(axis.end(at), axis.size); e++)
+                kind.push_back({first[static_cast<size_t>(e)] - at, last[static_cast<size_t>(e)] - at});
+            kinds.try_emplace(kind, at, 0).first->second.second++;
+        }
+        std::vector<std::pair<int64_t, int64_t>> result;
+        for (const auto &[kind, window] : kinds) result.push_back(window);
+        return result;
+    }
+    // Most windows that have elements so far from each other.
+    int64_t most_common(int64_t distance) const {
+        int64_t most = 0;
+        for (int64_t e = 0; e + distance < static_cast<int64_t>(first.size()); e++) most = std::max(most, common(e, e + distance));
+        return most;
+    }
+};
+
+}  // namespace
+
+int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y) {
+    const Sharing along_x(x), along_y(y);
+    // Windows that share a step have at least two elements in common.
+    const int64_t most = std::max<int64_t>({1, along_x.most_common(1) * along_y.most_common(0), along_x.most_common(0) * along_y.most_common(1)});
+    int64_t steps = 0;   // times `most`
+    for (const auto &[row, rows] : along_y.windows(y))
+        for (const auto &[column, columns] : along_x.windows(x)) {
+            // Elements of which no two are in another window, too: those that are in the fewest windows first.
+            std::vector<std::pair<int64_t, int64_t>> elements, apart;
+            for (int64_t at_y = std::max<int64_t>(y.first(row), 0); at_y < std::min(y.end(row), y.size); at_y++)
+                for (int64_t at_x = std::max<int64_t>(x.first(column), 0); at_x < std::min(x.end(column), x.size); at_x++) elements.push_back({at_x, at_y});
+            const auto windows_of = [&](const auto &e) { return along_x.common(e.first, e.first) * along_y.common(e.second, e.second); };
+            std::stable_sort(elements.begin(), elements.end(), [&](const auto &a, const auto &b) { return windows_of(a) < windows_of(b); });
+            for (const auto &e : elements)
+                if (std::all_of(apart.begin(), apart.end(), [&](const auto &a) { return along_x.common(a.first, e.first) * along_y.common(a.second, e.second) == 1; })) apart.push_back(e);
+            const auto all = static_cast<int64_t>(elements.size()), separate = static_cast<int64_t>(apart.size());
+            if (all > 0) steps += rows * columns * ((most - 1) * (separate - 1) + all - 1);
+        }
+    return ceil_div(steps, most);
+}
+
 // Does any window reach beyond the image?
 bool reaches_out(const PoolAxis &axis) { return axis.padding > 0 || axis.end(axis.results - 1) > axis.size; }
 
@@ -326,9 +389,17 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
 
 }  // namespace
 
+PoolForm pool_form(const PoolShape &shape, const Machine &machine) {
+    if (rows_fit(shape, machine)) return PoolForm::Rows;
+    return shape.planes_outermost ? PoolForm::Planes : PoolForm::Channels;
+}
+
 Space pool_space(const PoolShape &shape, const Machine &machine) {
-    if (rows_fit(shape, machine)) return row_pool_space(shape, machine);
-    if (shape.planes_outermost) return plane_pool_space(shape, machine);
+    switch (pool_form(shape, machine)) {
+    case PoolForm::Rows: return row_pool_space(shape, machine);
+    case PoolForm::Planes: return plane_pool_space(shape, machine);
+    case PoolForm::Channels: break;
+    }
     // Those of images with frames divide the results.
     const auto tiles = [&](int64_t results) {
         std::vector<int64_t> values;
@@ -363,8 +434,11 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
 }
 
 Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    if (rows_fit(shape, machine)) return row_pool_naive_point(shape);
-    if (shape.planes_outermost) return plane_pool_naive_point(shape, machine);
+    switch (pool_form(shape, machine)) {
+    case PoolForm::Rows: return row_pool_naive_point(shape);
+    case PoolForm::Planes: return plane_pool_naive_point(shape, machine);
+    case PoolForm::Channels: break;
+    }
     // The largest tile of single vectors that is sure to fit; where none is, single results.
     Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
     const Space space = pool_space(shape, machine);
@@ -379,6 +453,23 @@ Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
         return true;
     });
     return best;
+}
+
+double pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
+    switch (pool_form(shape, machine)) {
+    case PoolForm::Rows: return row_pool_draft(shape, machine, point);
+    case PoolForm::Planes: return plane_pool_draft(shape, machine, point);
+    case PoolForm::Channels: break;
+    }
+    // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones of a row. The
+    // first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
+    constexpr double latency = 80, start = 1500, around_row = 60, around_tile = 120, half_rate = 2, vector_beats = 2;
+    const auto unroll = static_cast<double>(point["unroll"]), tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+    const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()), tiles = results / tile;
+    const double compute = static_cast<double>(window_operations(shape, point["unroll"])) / unroll * static_cast<double>(machine.vec.ii) / 2;
+    const double rows = tiles * static_cast<double>(point["tile_y"] * point["vectors"]);
+    const double transfers = half_rate * vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
+    return start + results * compute + rows * (around_row + compute * unroll) + results * (unroll > 1 ? 0 : latency) + tiles * around_tile + (machine.timed() ? transfers : 0);
 }
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input) {
@@ -423,8 +514,11 @@ double pool_tolerance_ulps(const PoolShape &shape) {
 }
 
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
-    if (rows_fit(shape, machine)) return row_pool_kernel(shape, machine, point);
-    if (shape.planes_outermost) return plane_pool_kernel(shape, machine, point);
+    switch (pool_form(shape, machine)) {
+    case PoolForm::Rows: return row_pool_kernel(shape, machine, point);
+    case PoolForm::Planes: return plane_pool_kernel(shape, machine, point);
+    case PoolForm::Channels: break;
+    }
     return PoolKernel(shape, machine, point).run();
 }
 

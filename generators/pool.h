@@ -50,6 +50,10 @@ struct PoolShape {
     int64_t vectors() const { return tiles_of(channels); }
 };
 
+// How a pooling is computed: lanes lie along rows of the image, or are planes, or channels.
+enum class PoolForm { Rows, Planes, Channels };
+PoolForm pool_form(const PoolShape &shape, const Machine &machine);
+
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
 PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
 // Windows that share an image of this size among so many results.
@@ -62,6 +66,8 @@ int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad);
 bool uniform(const PoolAxis &axis, bool count_include_pad);
 // Elements of the image that are in some window.
 int64_t covered_elements(const PoolAxis &axis);
+// Steps that take the larger of two values, without which no program has the largest element of every window of a plane (docs/bounds.md).
+int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
@@ -86,6 +92,7 @@ KernelDefinition row_pool_kernel(const PoolShape &shape, const Machine &machine,
 // Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
 Space pool_space(const PoolShape &shape, const Machine &machine);
 Point pool_naive_point(const PoolShape &shape, const Machine &machine);
+double pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

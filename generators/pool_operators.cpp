@@ -28,13 +28,7 @@ public:
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {pool_reference(shape_, inputs[0])}; }
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
-    double draft(const Machine &machine, const Point &point) const override {
-        if (rows_fit(shape_, machine)) return row_pool_draft(shape_, machine, point);
-        if (shape_.planes_outermost) return plane_pool_draft(shape_, machine, point);
-        const double tiles = static_cast<double>(shape_.x.results * shape_.y.results * shape_.images * shape_.vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
-        const double each = static_cast<double>(shape_.x.kernel * shape_.y.kernel) * (shape_.kind == Pooling::Max ? 6 : 3);
-        return (machine.timed() ? 900 : 40) + static_cast<double>(results()) * (each + 80 / static_cast<double>(point["unroll"])) + tiles * 300;
-    }
+    double draft(const Machine &machine, const Point &point) const override { return pool_draft(shape_, machine, point); }
 
 protected:
     // Vectors of results: 32 channels of a place, or 32 planes.
@@ -42,7 +36,7 @@ protected:
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
-        if (rows_fit(shape_, machine)) return work_along_rows();
+        if (pool_form(shape_, machine) == PoolForm::Rows) return work_along_rows();
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
@@ -53,7 +47,9 @@ protected:
         // Of S steps that take two values each, every element that is in some window is taken by one and so is what a step makes, unless it is
         // a result: 2 S >= elements + S - results.
         const int64_t planes = shape_.images * shape_.channels, elements = covered_elements(shape_.x) * covered_elements(shape_.y);
-        const int64_t steps = ceil_div(planes * std::max<int64_t>(0, elements - shape_.x.results * shape_.y.results), int64_t{lanes});
+        int64_t of_a_plane = std::max<int64_t>(0, elements - shape_.x.results * shape_.y.results);
+        if (shape_.kind == Pooling::Max && shape_.x.kernel * shape_.y.kernel <= most_unrolled_taps) of_a_plane = std::max(of_a_plane, least_maximum_steps(shape_.x, shape_.y));
+        const int64_t steps = ceil_div(planes * of_a_plane, int64_t{lanes});
         work.lanes.adds = shape_.kind == Pooling::Max ? 2 * steps : steps;
         work.copies = shape_.kind == Pooling::Max ? 2 * steps : 0;
         work.lanes.muls = shape_.kind == Pooling::Max ? 0 : results();

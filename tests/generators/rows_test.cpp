@@ -245,6 +245,31 @@ TEST_F(Rows, StepsOfOverlappingWindows) {
     EXPECT_GE(workload->bound(machine).cycles, 2 * steps * (machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1));
 }
 
+// What overlapping windows of maxima share, by hand, and never more than the largest of every column and then of a window's columns.
+TEST_F(Rows, StepsOfMaxima) {
+    const auto axis = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding = 0) { return pool_axis("max_pool2d", size, kernel, stride, padding, false); };
+    const PoolAxis one{1, 1, 1, 1, 0};
+    EXPECT_EQ(least_maximum_steps(axis(11, 3, 2), one), 5 * 2) << "windows of three that share one element share no step";
+    EXPECT_EQ(least_maximum_steps(axis(8, 2, 2), axis(8, 2, 2)), 16 * 3);
+    EXPECT_EQ(least_maximum_steps(axis(9, 3, 3), axis(9, 3, 3)), 9 * 8);
+    EXPECT_EQ(least_maximum_steps(axis(5, 3, 2), axis(5, 3, 2)), 4 * 13 / 2) << "six elements of each window are apart";
+    EXPECT_EQ(least_maximum_steps(axis(10, 1, 1), one), 0);
+    // Six steps a window of 3 x 3 elements: four of its own, and four that it shares with one other. Those at the corners have a half more.
+    EXPECT_EQ(least_maximum_steps(axis(203, 3, 2), axis(203, 3, 2)), 6 * 101 * 101 + 2);
+    for (int64_t size = 3; size < 16; size++)
+        for (int64_t kernel = 1; kernel <= 3; kernel++)
+            for (int64_t stride = 1; stride <= kernel; stride++)
+                for (int64_t padding = 0; padding <= kernel / 2; padding++) {
+                    const PoolAxis x = axis(size, kernel, stride, padding), y = axis(12, 3, stride, padding);
+                    int64_t by_columns = 0;
+                    for (int64_t row = 0; row < y.results; row++) {
+                        by_columns += covered_elements(x) * (std::min(y.end(row), y.size) - std::max<int64_t>(y.first(row), 0) - 1);
+                        for (int64_t column = 0; column < x.results; column++) by_columns += std::min(x.end(column), x.size) - std::max<int64_t>(x.first(column), 0) - 1;
+                    }
+                    EXPECT_LE(least_maximum_steps(x, y), by_columns) << size << " " << kernel << " " << stride << " " << padding;
+                }
+}
+
 // Rows that nothing waits for overlap: the draft then puts the lanes' time first, not the latency of a row's sums.
 TEST_F(Rows, DraftOfRowsThatOverlap) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
