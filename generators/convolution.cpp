@@ -35,6 +35,7 @@ public:
           width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
           step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), row_unroll_(static_cast<int>(point["row_unroll"])),
           weight_unroll_(static_cast<int>(point["weight_unroll"])), in_registers_(point["sums_in_registers"] != 0), back_at_end_(point["back_at_end"] != 0),
+          image_at_once_(point["image_at_once"] != 0),
           r(0, plan_.strip_columns, 0, plan_.strip_rows, 0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
 
     KernelDefinition build() {
@@ -57,17 +58,19 @@ private:
         const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
         const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
         Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
-        if (missing_rows()) inside = inside && y < raw_rows();
-        const std::vector<Expr> here = raw_at(k, l, y, xb, cb);
+        if (missing_rows()) inside = inside && y < rows_brought();
+        const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
         raw(here) = bf16(0.0f);
         raw(here) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+        // The block's first row in what was brought.
+        const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.rows * static_cast<int>(shape_.stride_y))) : Expr(0);
         if (folded_) {
             const Expr tap = channel_tiles_ == 1 ? Expr(w % lane_rows_) : cb * lane_rows_ + w % lane_rows_;
-            Expr from_row = y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
-            if (missing_rows()) from_row = select(tap < static_cast<int>(shape_.kernel_y), from_row, raw_rows());
-            turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0)), xb, {y, cb, yb, g, b});
+            Expr from_row = first + y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
+            if (missing_rows()) from_row = select(tap < static_cast<int>(shape_.kernel_y), from_row, rows_brought());
+            turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0, brought)), xb, {y, cb, yb, g, b});
         } else {
-            turn(turned, raw(raw_at(k, w, y, xb, cb)), xb, {y, cb, yb, g, b});
+            turn(turned, raw(raw_at(k, w, first + y, xb, cb, brought)), xb, {y, cb, yb, g, b});
         }
 
         turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
@@ -79,11 +82,15 @@ private:
     }
     // Rows of a channel in one pad, neighbours in memory, or rows of neighbouring channels on all pads: the four transfers under way should
     // not read one page of the DRAM.
-    std::vector<Expr> raw_at(const Expr &column, const Expr &channel, const Expr &row, const Expr &part, const Expr &block) const {
-        if (by_channel(shape_.height * shape_.width)) return {column, row, part, channel, block, yb, g, b};
-        return {column, channel, row, part, block, yb, g, b};
+    std::vector<Expr> raw_at(const Expr &column, const Expr &channel, const Expr &row, const Expr &part, const Expr &channels, const Expr &block) const {
+        if (image_by_channel()) return {column, row, part, channel, channels, block, g, b};
+        return {column, channel, row, part, channels, block, g, b};
     }
     bool by_channel(int64_t plane) const { return machine_.timed() && plane * static_cast<int64_t>(sizeof(uint16_t)) >= machine_.dram.row_bytes; }
+    // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
+    bool image_by_channel() const { return by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
+    // Transfers of results by channel are fewer, so that they leave one by one beside the tiles of the next ones: worth it for half a page.
+    bool results_by_channel() const { return by_channel(2 * shape_.rows() * shape_.columns()); }
     // Columns of the result with a column of the kernel outside of the image, and all rows.
     std::vector<RDom> borders() const {
         const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
@@ -99,6 +106,8 @@ private:
     int raw_rows() const {
         return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
     }
+    // Rows of the padded image that come together.
+    int rows_brought() const { return raw_rows() + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows * static_cast<int>(shape_.stride_y) : 0); }
     int image_z() const { return image_rows() * tap_tiles_; }
 
     // The kernel: a row of 32 channels for each output channel and k tile.
@@ -180,7 +189,7 @@ private:
     }
 
     std::vector<Expr> planes_at(const Expr &place, const Expr &channel, const Expr &tile, const Expr &block) const {
-        if (by_channel(shape_.rows() * shape_.columns())) return {place, tile, channel, yb, block, g, b};
+        if (results_by_channel()) return {place, tile, channel, yb, block, g, b};
         return {place, channel, tile, yb, block, g, b};
     }
     // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
@@ -229,15 +238,17 @@ private:
     }
 
     void schedule_image() {
-        if (channel_tiles_ > 1 && in_ % lanes == 0) {
+        if (image_at_once_) {
+            raw.compute_at(out, g);
+        } else if (channel_tiles_ > 1 && in_ % lanes == 0) {
             // One block of channels comes while that before it is turned.
             raw.compute_at(image, from[4]);
             two_slots(raw, 2);
         } else {
             raw.compute_at(out, yb);
         }
-        raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, raw_rows() + missing_rows()).bound_extent(xb, tiles_of(width_));
-        if (folded_ && !by_channel(shape_.height * shape_.width)) raw.align_storage(l, static_cast<int>(machine_.pad.count));
+        raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, rows_brought() + missing_rows()).bound_extent(xb, tiles_of(width_));
+        if (folded_ && !image_by_channel()) raw.align_storage(l, static_cast<int>(machine_.pad.count));
         image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
         const int pads = static_cast<int>(machine_.pad.count);
         image.align_storage(px, pads);
@@ -314,8 +325,8 @@ private:
         }
         kernel.outputs = {{"Y", shape_.out_extents()}};
         if (machine_.timed()) {
-            if (by_channel(shape_.height * shape_.width)) kernel.layouts["raw"] = {0, (raw_rows() + missing_rows()) * tiles_of(width_)};
-            if (by_channel(shape_.rows() * shape_.columns())) kernel.layouts["planes"] = {0, chunk()};
+            if (image_by_channel()) kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
+            if (results_by_channel()) kernel.layouts["planes"] = {0, chunk()};
             if (along_taps()) kernel.layouts["filter"] = {0, taps_ * channel_tiles_};
         }
         return kernel;
@@ -332,7 +343,7 @@ private:
     const bool folded_;   // the kernel's rows are on lanes
     const ConvolutionPlan plan_;
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, row_unroll_, weight_unroll_;
-    const bool in_registers_, back_at_end_;
+    const bool in_registers_, back_at_end_, image_at_once_;
 
     ImageParam x = tensor("X", shape_.x_extents()), f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"},

@@ -28,10 +28,9 @@ constexpr int64_t most_strip_rows = 32;
 // results wait for it.
 int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 80 : 90; }
 
-// Rows of the padded image that a block of the result reads, and places in each as they are stored.
-int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) {
-    return shape.rows_on_lanes() ? plan.stored_rows : (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
-}
+// Rows of the padded image that a block of the result reads, those stored as places, and places in each.
+int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
+int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows : image_reach(shape, plan); }
 int64_t image_columns(const ConvolutionShape &shape) {
     const int64_t places = shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes;
     return (places - 1 + shape.padding_x) / shape.stride_x + (shape.dilation_x * (shape.kernel_x - 1) + shape.stride_x - 1) / shape.stride_x + 5;
@@ -41,7 +40,8 @@ int64_t image_columns(const ConvolutionShape &shape) {
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     const ConvolutionPlan plan(shape, point);
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
-    const int64_t raw = (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 2;
+    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
+    const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
     all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * channel_tiles);
     all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
@@ -76,6 +76,7 @@ public:
         for (int64_t unroll = least_weight_unroll(machine); unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
         Space space;
         space.parameter("rows", "rows of the result for which the image is turned at once", rows)
+            .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
             .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
             .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
             .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
@@ -96,7 +97,9 @@ public:
                          });
         space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
                          [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
-        space.constraint("pads", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+        space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
+                         [all = shape_.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
+        space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                          [shape = shape_, machine](const Point &point) {
                              if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
                              return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
@@ -107,7 +110,7 @@ public:
         if (in_registers()) return register_convolution_naive_point(shape_);
         int64_t unroll = 1;
         while (!keeps_pads(unroll, machine)) unroll++;
-        return {{"rows", 1}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
+        return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
@@ -153,7 +156,11 @@ public:
         const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
         const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(shape_.channel_tiles()) * (turn + static_cast<double>(shape_.taps()) * turn_row);
         const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
-        return 4000 + problems * (image + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results) + times * cold_results);
+        // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for once.
+        const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
+        const double waited = point["image_at_once"] ? beats(shape_.in * shape_.height * shape_.width) / plan.blocks
+                                                     : beats(shape_.in * std::min(image_reach(shape_, plan), shape_.height) * shape_.width + (plan.blocks > 1 ? shape_.out * plan.pixels : 0));
+        return 4000 + problems * (image + waited + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results) + times * cold_results);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
