@@ -131,7 +131,8 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             }
             for (Reg r : reads_of(op))
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
-            if (op.dst.defined() && is_vector(op.dst)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
+            // What clears a register is made of nothing that has a bank, by either unit.
+            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
     // Registers of one role that an operation reads together: parts of it that differ.
     std::map<Reg, std::vector<Reg>> together;

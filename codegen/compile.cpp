@@ -100,7 +100,10 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     dump("match", [&] { return to_string(kernel); });
-    if (options.optimize) coalesce(kernel);
+    if (options.optimize) {
+        coalesce(kernel);
+        clear_behind(kernel);
+    }
     dump("coalesce", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) expand(kernel);
     place(kernel, options.layouts);

@@ -244,6 +244,14 @@ std::vector<Reg> reads_of(const Op &op) {
     return reads;
 }
 
+bool makes_constant(const Kernel &kernel, const Op &op) {
+    if (!op.dst.defined() || kernel.cls(op.dst) != RegisterClass::Vector || op.access || op.mask.defined() || op.keeps_dst) return false;
+    const Unit unit = info(op.opcode).unit;
+    if (unit != Unit::Alu && unit != Unit::Mul) return false;
+    const std::vector<Reg> reads = reads_of(op);
+    return std::all_of(reads.begin(), reads.end(), [&](Reg r) { return r.id <= all_lanes.id || kernel.registers[static_cast<size_t>(r.id)].constant; });
+}
+
 bool reads(const Op &op, Reg r) {
     if (!r.defined()) return false;
     if (std::find(op.src.begin(), op.src.end(), r) != op.src.end() || op.mask == r || (op.keeps_dst && op.dst == r)) return true;

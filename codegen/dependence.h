@@ -27,6 +27,8 @@ bool may_alias(const PadAccess &a, const PadAccess &b);
 
 // Every register an operation reads (the old destination of a masked operation included).
 std::vector<Reg> reads_of(const Op &op);
+// A whole vector that a lane unit makes of constants alone.
+bool makes_constant(const Kernel &kernel, const Op &op);
 // Is a register one of them?
 bool reads(const Op &op, Reg r);
 

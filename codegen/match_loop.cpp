@@ -383,11 +383,11 @@ Matcher::Homes Matcher::settle(const std::set<std::string> &arrays, const std::s
             }
             if (value.kind != Value::Vector || !taken.insert(value.reg).second) {
                 Reg home = kernel_.vector(array.name);
-                if (value.kind == Value::Constant && value.constant == 0) {
-                    // +0 or -0 from 0 times +1 or -1.
+                if (value.kind == Value::Constant && value.constant == 0 && std::signbit(value.constant)) {
+                    // -0 from 0 times -1.
                     Op zero;
                     zero.opcode = Opcode::mul_vs;
-                    zero.src = {zero_vector, kernel_.constant(std::signbit(value.constant) ? static_cast<int32_t>(0xBF800000) : 0x3F800000)};
+                    zero.src = {zero_vector, kernel_.constant(static_cast<int32_t>(0xBF800000))};
                     zero.dst = home;
                     zero.source = source_;
                     body_->push_back(zero);

@@ -22,6 +22,10 @@ void reload(Kernel &kernel);
 // Gives the iterations of an innermost loop rows of their own for what each of them stores and loads again.
 void expand(Kernel &kernel);
 
+// Where the end of a loop's body stores accumulators that its start clears, clears them there, beside the stores, and in front of the
+// loop.
+void clear_behind(Kernel &kernel);
+
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
 // DMA tiles. `wanted` may fix the layout of an allocation by its name. Error if the pads are too small.
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted);
