@@ -36,7 +36,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loops that turn, stages that idle and iterations that overlap take more registers and more code: where those are too few, fewer do.
+// Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few, fewer do, and
+// long iterations do not overlap where a nest would leave the instruction cache.
 // Where straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other constants
 // where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
@@ -47,7 +48,10 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
         const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle;
         bool again = false;   // from the start, with other masks and constants
-        if (result.fits_cache || !(turns || (overlaps && options.overlap == OverlapIterations::Long))) {
+        const size_t short_loops = options.short_loops.size();
+        if (overlaps && options.overlap == OverlapIterations::Long) options.short_loops.insert(result.unfit.begin(), result.unfit.end());
+        const bool shorter = options.short_loops.size() > short_loops;
+        if (!shorter && (result.turned_fit || !turns)) {
             packed();
             try {
                 return allocate(kernel, blocks);
@@ -58,10 +62,10 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
             }
         }
         if (again) options = {};
-        else if (idles) options.idle = false;
-        else if (turns) options.turn = false;
-        else if (!overlaps) options.in_order = true;
-        else options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
+        else if (!shorter && idles) options.idle = false;
+        else if (!shorter && turns) options.turn = false;
+        else if (!shorter && !overlaps) options.in_order = true;
+        else if (!shorter) options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;
         for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
     }

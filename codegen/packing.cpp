@@ -46,13 +46,14 @@ public:
         for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);
         add_islands();
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
-        const bool overlapped_fit = std::none_of(overlapped_.begin(), overlapped_.end(), [&](const auto &one) {
-            const auto [b, stages] = one;
+        std::set<size_t> unfit;
+        for (const auto &[b, stages] : overlapped_) {
             // Behind many iterations it matters little that the code around them comes anew.
             constexpr int64_t many_iterations = 24;
-            return kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size()));
-        });
-        return {!overlapped_.empty(), !turned_.empty(), idle_, turned_fit && overlapped_fit};
+            if (kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size())))
+                unfit.insert(b);
+        }
+        return {!overlapped_.empty(), !turned_.empty(), idle_, turned_fit, std::move(unfit)};
     }
 
 private:
@@ -176,8 +177,9 @@ private:
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
         const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
-        std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, options_.overlap, runs_later);
-        space_evenly(b, masks, graph, schedule);
+        const OverlapIterations overlap = options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
+        std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, overlap, runs_later);
+        space_evenly(b, masks, overlap, graph, schedule);
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
@@ -213,14 +215,14 @@ private:
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter.
-    void space_evenly(size_t b, const std::set<Reg> &masks, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
+    void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
         const std::vector<RegInfo> registers = kernel_.registers;
         std::optional<AlikeRows> rows = alike_rows(kernel_, blocks_[b].ops, loop_of(b));
         if (!rows) return;
         ScheduleGraph even(kernel_, rows->loop, loop_of(b));
-        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, options_.overlap);
+        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, overlap);
         // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
         constexpr int64_t waits = 16;   // one of so many cycles
         const auto cycles = [&](const ModuloSchedule &one) {

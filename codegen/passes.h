@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct PackOptions {
     bool turn = true;
     bool idle = true;          // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
+    std::set<size_t> short_loops;   // blocks that are loops of which no long iterations overlap
     bool in_order = false;     // straight code keeps about the order that it has, which needs the fewest registers
 };
 
@@ -61,8 +63,8 @@ struct Packed {
     bool overlapped = false;   // an iteration overlaps the next
     bool turned = false;       // a loop was,
     bool idle = false;         // stages of a loop run idle,
-    bool fits_cache = true;    // nests around those that were turned are in the instruction cache all the time, and no other left it
-                               // because a loop in it overlaps
+    bool turned_fit = true;    // nests around those that were turned are in the instruction cache all the time
+    std::set<size_t> unfit;    // loops because of whose overlap a nest left it
 };
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 
