@@ -1,6 +1,7 @@
 #include "generators/attention.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "generators/batch_vars.h"
@@ -17,8 +18,6 @@ namespace {
 
 // The lowest bf16 number: where the largest score of a row starts.
 constexpr float lowest = -0x1.FEp127f;
-// Rows of a step with few operations that are straight-line code.
-constexpr int least_unroll = 16;
 
 std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector<AttentionBatch> &batch, bool AttentionBatch::*has, size_t inside) {
     std::vector<int64_t> extents = {element};
@@ -168,27 +167,28 @@ private:
         }
         // In a loop of its own: with the product it would not fit the instruction cache.
         if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(of_mask({j, i, scored})));
-        if (keys_ % lanes != 0) {
+        // Where hidden tiles are left out, whole rows hide what is behind the last key with what is later than the query.
+        if (hides_end()) {
             const std::vector<Expr> last = own({j, i, key_tiles_ - 1});
             X(last) = strict_float(X(last) + behind(j));
         }
-        if (skips_) {
+        if (skips_ && !whole_rows_) {
             const std::vector<Expr> at_end = own({j, i, ib * diagonal_tiles_ + last_seen});
             X(at_end) = strict_float(X(at_end) + later(j, i - last_seen * lanes));
-            if (whole_rows_) {
-                unseen.where(!seen(key_tiles_ - 1 - unseen));
-                X(own({j, i, key_tiles_ - 1 - unseen})) = bf16(-infinity);
-            }
         }
         if (whole_rows_) define_whole_rows();
         else define_rows_by_tiles();
     }
 
-    // Two and two of them joined, until one is left: the fewest steps that wait for each other.
+    bool hides_end() const { return keys_ % lanes != 0 && !(skips_ && whole_rows_); }
+
+    // Two and two of them joined, until one is left: the fewest steps that wait for each other. The last ones may be undefined: they would change
+    // nothing.
     static Expr tree(std::vector<Expr> all, Expr (*join)(Expr, Expr)) {
         while (all.size() > 1) {
             const size_t half = (all.size() + 1) / 2;
-            for (size_t n = 0; n < all.size() / 2; n++) all[n] = join(all[n], all[half + n]);
+            for (size_t n = 0; n < all.size() / 2; n++)
+                if (all[half + n].defined()) all[n] = join(all[n], all[half + n]);
             all.resize(half);
         }
         return all[0];
@@ -196,28 +196,74 @@ private:
     static Expr larger(Expr a, Expr b) { return strict_float(max(std::move(a), std::move(b))); }
     static Expr added(Expr a, Expr b) { return strict_float(std::move(a) + std::move(b)); }
 
+    // The softmax of rows that see so many tiles: of all blocks, or of one where hidden tiles are left out.
+    struct WholeRows {
+        int tiles, unroll;
+        RDom tile;
+        Func scores, largest_lanes, largest, M, E, sum_lanes, total_part, total, inverse, ones;
+
+        WholeRows(const std::string &name, int tiles, int unroll)
+            : tiles(tiles), unroll(unroll), tile(0, tiles, "tile" + name), scores("scores" + name), largest_lanes("largest_lanes" + name), largest("largest" + name), M("M" + name), E("E" + name),
+              sum_lanes("sum_lanes" + name), total_part("total_part" + name), total("total" + name), inverse("inverse" + name), ones("ones" + name) {}
+    };
+
     void define_whole_rows() {
-        std::vector<Expr> scores, weights;
-        for (int n = 0; n < key_tiles_; n++) scores.push_back(X(own({j, i, n})));
-        define(largest_lanes, own({j, i}), tree(scores, larger));
-        // In float32, which Halide's JIT has a maximum of. Where a mask hides all keys, no distance from the largest score would be a number.
-        define(largest, own({i}), shape_.mask ? lowest : -infinity);
-        largest(own({i})) = max(largest(own({i})), f32(largest_lanes(own({r, i}))));
-        define(M, own({j, i}), bf16(largest(own({i}))));
-        const Expr distance = strict_float(X(own({j, i, tt})) - M(own({j, i})));
-        define(E, own({j, i, tt}), machine_exp(scales_late_ ? scaled(distance) : distance));
-        for (int n = 0; n < key_tiles_; n++) weights.push_back(E(own({j, i, n})));
-        define(sum_lanes, own({j, i}), tree(weights, added));
-        ones(k, w) = bf16(1.0f);
-        define(total_part, own({j, i}), 0.0f);
-        total_part(own({j, i})) += f32(sum_lanes(own({r, i}))) * f32(ones(r, j));
-        define(total, own({j, i}), bf16(total_part(own({j, i}))));
-        define_inverse(total(own({0, i})));
-        define(p, own({j, i, tt}), strict_float(E(own({j, i, tt})) * inverse(own({i}))));
+        define(p, own({j, i, tt}), undef<BFloat>());
+        if (!skips_) {
+            define_whole_rows(whole_.emplace_back("", key_tiles_, softmax_unroll_), std::nullopt);
+            return;
+        }
+        for (int block = 0; block < blocks_; block++) {
+            const int tiles = static_cast<int>(shape_.tiles_seen(rows_, block));
+            // As many vectors of scores as where all tiles are seen.
+            int unroll = softmax_unroll_;
+            while (rows_ % (2 * unroll) == 0 && 2 * unroll * tiles <= softmax_unroll_ * key_tiles_) unroll *= 2;
+            define_whole_rows(whole_.emplace_back("_" + std::to_string(block), tiles, unroll), block);
+        }
     }
-    void define_inverse(const Expr &sum) {
+    // Of all blocks, or of the one that is given.
+    void define_whole_rows(WholeRows &rows, std::optional<int> block) {
+        const auto at = [&](const Expr &tile) {
+            std::vector<Expr> all = args({j, i, tile});
+            all.push_back(block ? Expr(*block) : ib);
+            return all;
+        };
+        const auto of_row = [&](std::vector<Expr> first) {
+            std::vector<Expr> all = args(std::move(first));
+            if (!block) all.push_back(ib);
+            return all;
+        };
+        if (block) {
+            define(rows.scores, of_row({j, i, tt}), undef<BFloat>());
+            for (int n = 0; n < rows.tiles; n++) {
+                const int first = *block * rows_ - n * lanes;   // query of the block, counted from the first key of the tile
+                const Expr score = X(at(n));
+                rows.scores(of_row({j, i, n})) = first >= lanes - 1 ? score : strict_float(score + later(j, i + first));
+            }
+        }
+        const auto score = [&](const Expr &tile) { return block ? rows.scores(of_row({j, i, tile})) : X(at(tile)); };
+        std::vector<Expr> scores(static_cast<size_t>(key_tiles_)), weights(scores.size());
+        for (int n = 0; n < rows.tiles; n++) scores[static_cast<size_t>(n)] = score(n);
+        define(rows.largest_lanes, of_row({j, i}), tree(scores, larger));
+        // In float32, which Halide's JIT has a maximum of. Where a mask hides all keys, no distance from the largest score would be a number.
+        define(rows.largest, of_row({i}), shape_.mask ? lowest : -infinity);
+        rows.largest(of_row({i})) = max(rows.largest(of_row({i})), f32(rows.largest_lanes(of_row({r, i}))));
+        define(rows.M, of_row({j, i}), bf16(rows.largest(of_row({i}))));
+        const Expr distance = strict_float(score(tt) - rows.M(of_row({j, i})));
+        define(rows.E, of_row({j, i, tt}), machine_exp(scales_late_ ? scaled(distance) : distance));
+        for (int n = 0; n < rows.tiles; n++) weights[static_cast<size_t>(n)] = rows.E(of_row({j, i, n}));
+        define(rows.sum_lanes, of_row({j, i}), tree(weights, added));
+        rows.ones(k, w) = bf16(1.0f);
+        define(rows.total_part, of_row({j, i}), 0.0f);
+        rows.total_part(of_row({j, i})) += f32(rows.sum_lanes(of_row({r, i}))) * f32(rows.ones(r, j));
+        define(rows.total, of_row({j, i}), bf16(rows.total_part(of_row({j, i}))));
+        define_inverse(rows.inverse, of_row({i}), rows.total(of_row({0, i})));
+        const RVar &tile = rows.tile.x;
+        p(at(tile)) = strict_float(rows.E(of_row({j, i, tile})) * rows.inverse(of_row({i})));
+    }
+    void define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) {
         // At least 1, since the largest score gives exp(0), or 0 where a mask hides all keys.
-        define(inverse, own({i}), bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
+        define(std::move(inverse), row, bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
     }
 
     void define_rows_by_tiles() {
@@ -244,7 +290,7 @@ private:
             define(Y, own({d, i, c}), sums(own({d, i, c})));
         } else {
             define(O, own({d, i, c}), sums(own({d, i, c})));
-            define_inverse(O(own({width_ % lanes, i, width_ / lanes})));
+            define_inverse(inverse, own({i}), O(own({width_ % lanes, i, width_ / lanes})));
             define(Y, own({d, i, c}), strict_float(O(own({d, i, c})) * inverse(own({i}))));
         }
         std::vector<Expr> at = args({d % lanes, i % rows_, d / lanes});
@@ -374,16 +420,12 @@ private:
             schedule_dot(dot, X, scored.x, iu, j, lanes);
         }
         if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
-        if (keys_ % lanes != 0) {
+        if (hides_end()) {
             in_groups(X.update(update++), softmax_unroll_, j, {iu}, {ib});
             behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
             in_pads({behind});
         }
-        if (skips_) {
-            const int unroll = whole_rows_ ? least_unroll : softmax_unroll_;
-            in_groups(X.update(update++), unroll, j, {iu}, {last_seen.x, ib});
-            if (whole_rows_) in_groups(X.update(update++), unroll, j, {iu}, {unseen.x, ib});
-        }
+        if (skips_ && !whole_rows_) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {last_seen.x, ib});
         if (shape_.causal) {
             later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
             for (int u = 0; u < 2; u++) later.update(u).vectorize(j, lanes);
@@ -421,18 +463,32 @@ private:
         }
         for (int n = 0; n < depth_tiles_; n++) in_pads({Qs[n], Ks[n]});
         in_pads({Vs, Vt, identity, X, p, Y});
-        in_registers({largest_lanes, largest, M, inverse, sums});
+        in_registers({sums});
     }
 
     // The softmax of some rows, in registers.
     void schedule_whole_rows() {
-        in_groups(p, softmax_unroll_, j, {tt, iu}, {ib});
-        for (Func f : {largest_lanes, M, E, sum_lanes, total_part, total}) f.compute_at(p, iu).bound_extent(j, lanes).vectorize(j, lanes);
-        total_part.update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
-        largest.compute_at(p, iu).update().atomic().vectorize(r);
-        inverse.compute_at(p, iu);
-        ones.compute_at(p, ib).bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-        in_registers({E, sum_lanes, total_part, total, ones});
+        Var all("all_rows");
+        for (size_t n = 0; n < whole_.size(); n++) {
+            WholeRows &rows = whole_[n];
+            std::vector<VarOrRVar> outside = {all};
+            if (heads_ > 1) outside.insert(outside.begin(), batch_.var(0));
+            if (!skips_) outside.insert(outside.begin(), ib);
+            Stage update = p.update(static_cast<int>(n));
+            update.split(i, all, i, rows_);
+            in_groups(update, rows.unroll, j, {rows.tile.x, iu}, outside);
+            const LoopLevel row(p, iu);
+            for (Func f : {rows.largest_lanes, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total}) f.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
+            rows.total_part.update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
+            rows.largest.compute_at(row).update().atomic().vectorize(r);
+            rows.inverse.compute_at(row);
+            rows.ones.compute_at(p, all).bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
+            in_registers({rows.largest_lanes, rows.largest, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total, rows.inverse, rows.ones});
+            if (!skips_) continue;
+            rows.scores.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
+            for (int tile = 0; tile < rows.tiles; tile++) rows.scores.update(tile).vectorize(j, lanes);
+            in_registers({rows.scores});
+        }
     }
     // The largest score of some rows, in registers, and p of all their tiles.
     void schedule_rows_by_tiles() {
@@ -440,6 +496,13 @@ private:
         M.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
         largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
         largest.compute_at(p, i).update().atomic().vectorize(r);
+        in_registers({largest_lanes, largest, M, inverse});
+    }
+    int most_hidden_rows() const {
+        if (!skips_) return lanes * key_tiles_;
+        int64_t most = 0;
+        for (int64_t block = 0; block < blocks_; block++) most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
+        return static_cast<int>(most);
     }
     int stored_rows() const {
         const int quantum = static_cast<int>(machine_.pad.count);
@@ -456,8 +519,8 @@ private:
     const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
     const bool whole_rows_;     // go through the softmax in straight-line code
     const bool skips_;          // tiles that no query of a block sees
-    const int diagonal_tiles_ = rows_ / lanes;   // of a block, some keys of which some of its queries see, where it skips
-    const int hidden_rows_ = lanes * (skips_ ? diagonal_tiles_ - 1 : key_tiles_);   // by which a query is at most in front of a tile
+    const int diagonal_tiles_ = static_cast<int>(ceil_div(rows_, lanes));   // of a block, some keys of which some of its queries see, where it skips
+    const int hidden_rows_ = most_hidden_rows();   // by which a query is at most in front of a tile
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()),
@@ -466,12 +529,13 @@ private:
     Var wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"}, later{"later"}, X{"X"}, largest_lanes{"largest_lanes"},
-        largest{"largest"}, M{"M"}, E{"E"}, ones{"ones"}, sum_lanes{"sum_lanes"}, total_part{"total_part"}, total{"total"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
+        largest{"largest"}, M{"M"}, p{"p"}, sums{"sums"}, O{"O"}, inverse{"inverse"}, Y{"Y"}, out{"O_out"};
     std::vector<Func> Qs, Ks;   // of each tile of the depth
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
+    std::vector<WholeRows> whole_;   // of each block, or of all together
     RDom r{0, lanes, "r"}, columns{0, width_, "columns"}, beyond{width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"}, tile{0, key_tiles_, "tile_varying"}, scored{0, key_tiles_, "scored_varying"}, visible{0, key_tiles_, "visible_varying"},
-        summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"}, unseen{0, key_tiles_, "unseen_varying"},
+        summed{0, key_tiles_, "summed_varying"}, last_seen{0, diagonal_tiles_, "last_seen"},
         before{-hidden_rows_, hidden_rows_, "before"}, diagonal{0, lanes - 1, "diagonal"};
 };
 

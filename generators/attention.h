@@ -35,15 +35,18 @@ struct AttentionShape {
     // Dimensions of the batch inside the rows of one of "qkvo".
     size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
     // Is the softmax of a row one piece of straight-line code, with its weights in registers? Of more keys it would leave the instruction cache,
-    // or have too few rows at a time to fill the latencies; and it computes what a causal mask hides.
-    bool whole_rows() const { return keys <= (skips_hidden(2 * lanes) ? 4 : 8) * lanes; }
+    // or have too few rows at a time to fill the latencies.
+    bool whole_rows() const { return keys <= 8 * lanes; }
     // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p.
     int64_t width_tiles() const { return tiles_of(whole_rows() ? width : width + 1); }
-    // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Every block sees two at least, since loops over
-    // tiles overlap their iterations.
+    // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Where rows are not whole every block sees two at least, since
+    // loops over tiles overlap their iterations.
     bool skips_hidden(int64_t rows) const {
-        return causal && rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0 && keys >= queries;
+        if (!causal || keys < queries) return false;
+        return whole_rows() ? rows >= lanes : rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0;
     }
+    // How many tiles of keys are computed for a block of so many rows, of those that skip hidden ones?
+    int64_t tiles_seen(int64_t rows, int64_t block) const { return std::min((block + 1) * ceil_div(rows, lanes), tiles_of(keys)); }
     // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
     bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % rows == 0; }
     // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?

@@ -35,7 +35,7 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
-    if (shape.causal) sum += round * (shape.skips_hidden(rows) ? 2 * rows : shape.queries + lanes * key_tiles);
+    if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : 2 * rows);
     return sum + round;
 }
 
@@ -87,6 +87,10 @@ public:
                 constexpr int64_t most_vectors = 32;   // of scores
                 return point["softmax_unroll"] * tiles <= most_vectors;
             });
+        if (shape_.whole_rows() && shape_.causal)
+            space.constraint("blocks of their own", {"rows", "row_unroll"}, "Where each block has code of its own, for the tiles that it sees, all are together.", [shape = shape_](const Point &point) {
+                return !shape.skips_hidden(block_rows(shape, point)) || blocks_together(shape, point) == ceil_div(shape.queries, block_rows(shape, point));
+            });
         space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [=, queries = shape_.queries](const Point &point) {
             return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
         });
@@ -98,8 +102,8 @@ public:
 
     Point naive_point(const Machine &machine) const override {
         if (in_registers(machine)) return register_attention_naive_point(shape_, machine);
-        const int64_t block = std::min<int64_t>(shape_.queries, lanes);
-        return {{"rows", block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+        const int64_t block = std::min<int64_t>(shape_.queries, lanes), blocks = shape_.whole_rows() && shape_.skips_hidden(block) ? ceil_div(shape_.queries, block) : 1;
+        return {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
