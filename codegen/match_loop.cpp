@@ -294,10 +294,19 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
 }
 
 // How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all.
-void Matcher::varying_loop(const For *loop, const LinearForm &first, const LinearForm &extent) {
-    const std::optional<Limits> limits = scope_.range(extent);
+void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent) {
+    std::optional<Limits> limits = scope_.range(extent);
     if (!limits) fail("how often loop '" + loop->name + "' runs has no bounds", Stmt(loop));
     if (limits->high <= 0) return;
+    if (optimize_ && limits->low > 1 && worth_peeling(loop)) {
+        scope_.bind(loop->name, first);
+        visit(loop->body);
+        scope_.unbind(loop->name);
+        first.constant++;
+        extent.constant--;
+        limits->low--;
+        limits->high--;
+    }
     Loop result = begin_loop(loop, limits->high);
     LoopInfo &info = kernel_.loops[static_cast<size_t>(result.id)];
     info.last = kernel_.scalar("last");

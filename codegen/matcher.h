@@ -92,7 +92,7 @@ private:
     void visit_loop(const Halide::Internal::For *loop);
     void unroll(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
     void counted_loop(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
-    void varying_loop(const Halide::Internal::For *loop, const LinearForm &first, const LinearForm &extent);
+    void varying_loop(const Halide::Internal::For *loop, LinearForm first, LinearForm extent);
     Loop begin_loop(const Halide::Internal::For *loop, int64_t extent);
     void run_loop(const Halide::Internal::For *loop, Loop result, const LinearForm &variable, Body *destination);
     struct Range {
