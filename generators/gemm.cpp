@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/batch_vars.h"
+#include "generators/gemm_inner.h"
 #include "generators/gemm_plan.h"
 #include "generators/gemm_prologue.h"
 #include "generators/pointwise_functions.h"
@@ -40,7 +41,8 @@ bool GemmShape::starts_with_bias() const {
     constexpr int64_t few_tiles = 2;
     return bias && alpha == 1 && !blocked_sums && (m >= lanes || tiles_of(k) > few_tiles);
 }
-size_t GemmShape::a_tensors() const { return prologue ? prologue->inputs().size() : 1; }
+size_t GemmShape::a_tensors() const { return prologue ? prologue->inputs().size() : inner ? inner->tensors() : 1; }
+size_t GemmShape::tensors() const { return a_tensors() + 1 + bias + addend + operands.size(); }
 int64_t GemmShape::sum_group() const {
     const int64_t tiles = tiles_of(k);
     if (!blocked_sums) return tiles;
@@ -67,10 +69,13 @@ namespace {
 
 // The pipeline while it is put together. W is a weight tile (32 vectors), P one 32-deep dot product in float32, C the bf16
 // sums over the tiles. As and Bs are the operands in the pads, a row of 32 elements of k for each m (n) and k tile.
+//
+// Where another product makes the rows of A, that is a pipeline of its own without a result in the memory: its blocks of columns are the k tiles
+// of As, whose loops it is scheduled in. It is called the inner one, and this its reader.
 class GemmPipeline {
 public:
-    GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
+    GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point, const GemmPipeline *reader = nullptr)
+        : reader_(reader), shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
           k_size_(static_cast<int>(shape.k)), k_tiles_(static_cast<int>(shape.k_tiles())), group_(static_cast<int>(shape.sum_group())), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
           cols_(std::min(lanes, n_size_)), row_blocks_(ceil_div(m_size_, rows_)), col_blocks_(ceil_div(n_size_, cols_)),
           k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
@@ -79,6 +84,11 @@ public:
         if (shape.prologue) {
             if (!shape.batch.empty() || in_passes() || (!makes_all() && !m_outer_)) throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of them");
             prologue_.emplace(shape.prologue->row_shape(), machine, prologue_point(point), "A", "a_");
+        }
+        if (shape.inner) {
+            if (!shape.batch.empty() || !shape.inner->batch.empty() || in_passes() || !m_outer_) throw Error("gemm: rows that a product makes belong to one product, whose columns pass within a block of them");
+            inner_point_ = inner_point(shape, machine, point);
+            inner_ = std::make_unique<GemmPipeline>(*shape.inner, machine, inner_point_, this);
         }
         stored_rows_ = round_up(pass_, quantum);
         if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0))) throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
@@ -92,17 +102,43 @@ public:
     }
 
     KernelDefinition build() {
-        define_operands();
-        define_product();
-        define_epilogue();
+        define_result();
+        define(out, args({n, m}), result()(args({n, m})));
         schedule_loops();
-        schedule_operands();
-        schedule_product();
-        schedule_epilogue();
-        return kernel();
+        schedule();
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        add_tensors(kernel);
+        kernel.outputs = {{"C", shape_.c_extents()}};
+        return kernel;
     }
 
 private:
+    void define_result() {
+        define_operands();
+        define_product();
+        define_epilogue();
+    }
+    void schedule() {
+        schedule_operands();
+        schedule_product();
+        schedule_epilogue();
+    }
+    Func result() const { return staged_ ? F : E; }
+
+    // The product whose result leaves.
+    const GemmPipeline &last() const { return reader_ != nullptr ? reader_->last() : *this; }
+    // Where a block of columns, a block of rows and both together are computed.
+    LoopLevel columns() const { return reader_ == nullptr ? LoopLevel(out, no) : stages_all() ? LoopLevel(Es, kt) : LoopLevel(reader_->As, reader_->kt); }
+    LoopLevel block_of_rows() const { return {last().out, last().mo}; }
+    LoopLevel block() const { return m_outer_ ? columns() : block_of_rows(); }
+    // Of an inner product, all columns are in the pads before its epilogue begins.
+    bool stages_all() const { return staged_ && point_.contains("stage_all") && point_["stage_all"] != 0; }
+    // A Func's name in the kernel.
+    std::string named(const char *name) const { return reader_ != nullptr ? reader_->named("inner_") + name : name; }
+
+    // Tiles of columns stay where they are, so that the last one may have some alone.
+    bool partial_tiles() const { return reader_ != nullptr && n_size_ % lanes != 0; }
     // All rows of A are made before the product.
     bool makes_all() const { return shape_.prologue && point_["prologue_rows"] > 0; }
     // Rows of A and of the result pass through the pads in parts of a block.
@@ -119,11 +155,15 @@ private:
     }
 
     void define_operands() {
-        const bool k_tail = k_tiles_ * lanes > k_size_, n_tail = n_size_ < lanes;
+        const bool k_tail = k_tiles_ * lanes > k_size_, n_tail = n_size_ < lanes, some_columns = partial_tiles();
         const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
         if (prologue_) {
             // They are zeros where a row ends, whatever the tensors that make them have there.
             const Expr made = Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
+            define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
+        } else if (inner_) {
+            inner_->define_result();
+            const Expr made = inner_->result()(depth, m);
             define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
         } else if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
         else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
@@ -138,10 +178,10 @@ private:
             define(Pt, args({k, n, kt}), 0.0f);
             Pt(args({k, n, kt})) += f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
             define(Bs, place, bf16(Pt(args({k, n, kt}))));
-        } else if (n_tail && !k_tail) {
+        } else if (n_tail && !k_tail && !some_columns) {
             // The columns that are not there keep to their lanes, and those are not stored.
             define(Bs, place, select(n < n_size_, b(args({depth, last_n}, &BatchDim::b)), undef<BFloat>()));
-        } else if (k_tail) {
+        } else if (k_tail || some_columns) {
             define_within(Bs, place, depth < k_size_ && n < n_size_, b(args({last_k, last_n}, &BatchDim::b)));
         } else {
             define(Bs, place, b(args({depth, n}, &BatchDim::b)));
@@ -150,8 +190,9 @@ private:
     }
 
     // What is past the last column keeps to its lanes.
-    Expr within_columns(Expr value) const { return n_size_ < lanes ? select(n < n_size_, std::move(value), undef<BFloat>()) : value; }
-    Expr column() const { return n_size_ < lanes ? min(n, n_size_ - 1) : Expr(n); }
+    bool n_tail() const { return n_size_ < lanes || partial_tiles(); }
+    Expr within_columns(Expr value) const { return n_tail() ? select(n < n_size_, std::move(value), undef<BFloat>()) : value; }
+    Expr column() const { return n_tail() ? min(n, n_size_ - 1) : Expr(n); }
     Expr bias_term() const { return shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n)); }
 
     void define_product() {
@@ -207,9 +248,9 @@ private:
             define(E, args({n, m}), epilogue_of(e));
         } else {
             define(E, args({n, m}), e);
-            define(F, args({n, m}), epilogue_of(E(args({n, m}))));
+            if (stages_all()) define(Es, {k, m, kt}, E(kt * lanes + k, m));
+            define(F, args({n, m}), epilogue_of(stages_all() ? Es(n % lanes, m, n / lanes) : E(args({n, m}))));
         }
-        define(out, args({n, m}), staged_ ? F(args({n, m})) : E(args({n, m})));
     }
 
     Expr epilogue_of(const Expr &product) {
@@ -251,7 +292,7 @@ private:
 
     // Two slots where transfers can run ahead: on a machine that takes time for them.
     void two_slots(Func f, int64_t blocks) const {
-        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_) f.hoist_storage_root().ring_buffer(2);
+        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_ && !partial_tiles()) f.hoist_storage_root().ring_buffer(2);
     }
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
@@ -262,13 +303,14 @@ private:
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
         if (makes_all()) prologue_->make_all_rows(As, k, kt);
-        else if (prologue_) prologue_->make_rows(As, k, kt, out, mo);
+        else if (prologue_) prologue_->make_rows(As, k, kt, last().out, last().mo);
+        else if (inner_) make_rows();
         else if (in_passes()) As.compute_at(C, mp);
-        else if (whole_) As.compute_at(out, mo);
+        else if (whole_) As.compute_at(block_of_rows());
         else As.compute_at(sums(), ro);
-        if (whole_ && (shape_.b_transposed || !b_resident_)) Bs.compute_at(out, no);
+        if (whole_ && (shape_.b_transposed || !b_resident_)) Bs.compute_at(columns());
         else if (!whole_) Bs.compute_at(sums(), ro);
-        if (whole_ && !in_passes() && !prologue_) two_slots(As, row_blocks_);
+        if (whole_ && !in_passes() && !shape_.makes_rows()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
             else if (b_resident_) Bs.store_root();
@@ -283,7 +325,7 @@ private:
                 Bk.compute_at(Bs, nb);
             } else {
                 Bs.bound_extent(n, lanes).reorder(k, n, kt);
-                if (whole_) Bk.compute_at(out, no);
+                if (whole_) Bk.compute_at(columns());
                 else Bk.compute_at(sums(), ro);
             }
             if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
@@ -305,13 +347,24 @@ private:
         }
     }
 
+    // The rows of A as the inner product's blocks of columns.
+    void make_rows() {
+        As.compute_at(block_of_rows()).bound_extent(kt, k_tiles_);
+        inner_->schedule();
+        int unroll = 1;
+        if (inner_->staged_) unroll = static_cast<int>(machine_.pad.count);
+        else if (inner_->point_["sums_in_registers"] == 0) unroll = static_cast<int>(inner_->point_["row_unroll"]);
+        if (unroll > 1 && rows_ % unroll == 0) As.split(m, m, mu, unroll);
+        // One loop, as long as there are rows.
+        if (inner_->stages_all() && unroll > 1 && rows_ % unroll == 0 && k_size_ % lanes == 0) As.bound_extent(m, rows_).fuse(m, kt, m);
+    }
+
     void schedule_product() {
-        const Var inner = m_outer_ ? no : mo;
-        if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : E, inner);
+        if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : E);
         if (!has_sums()) return;
-        C.compute_at(out, inner).vectorize(n, lanes).bound_extent(n, lanes);
+        C.compute_at(block()).vectorize(n, lanes).bound_extent(n, lanes);
         if (has_updates()) schedule_updates();
-        if (ends_apart()) schedule_tile(W1, P1, E, inner);
+        if (ends_apart()) schedule_tile(W1, P1, E);
         if (shape_.blocked_sums) {
             C.update().reorder(n, m, rg).vectorize(n, lanes);
             G.compute_at(C, rg).vectorize(n, lanes).bound_extent(n, lanes);
@@ -334,9 +387,9 @@ private:
     void schedule_rows(Func product, Func consumer) {
         product.compute_at(consumer, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
     }
-    void schedule_tile(Func weights, Func product, Func consumer, Var block) {
+    void schedule_tile(Func weights, Func product, Func consumer) {
         schedule_weights(weights);
-        weights.compute_at(out, block);
+        weights.compute_at(block());
         schedule_rows(product, consumer);
         in_registers({weights, product});
     }
@@ -366,14 +419,17 @@ private:
     }
 
     void schedule_epilogue() {
-        const Var inner = m_outer_ ? no : mo;
         const int blocks = m_outer_ ? col_blocks_ : row_blocks_;
-        const Var epilogue = in_passes() ? mp : inner;
-        E.compute_at(out, epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-        Func last = staged_ ? F : E;
-        if (blocks > 1 && !in_passes()) two_slots(last, blocks);
-        if (staged_) {
-            F.compute_at(out, epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        const LoopLevel epilogue = in_passes() ? LoopLevel(out, mp) : block();
+        // The last step of an inner product makes the rows of A themselves.
+        std::vector<Func> steps = {E};
+        if (staged_) steps.push_back(F);
+        if (reader_ != nullptr) steps.pop_back();
+        if (stages_all()) Es.compute_at(block_of_rows()).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(kt, col_blocks_).bound_storage(m, stored_rows_);
+        else
+            for (Func step : steps) step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        if (reader_ == nullptr && blocks > 1 && !in_passes()) two_slots(steps.back(), blocks);
+        if (staged_ && reader_ == nullptr) {
             const int quantum = static_cast<int>(machine_.pad.count);
             if ((in_passes() ? pass_ : rows_) % quantum == 0) F.split(m, m, fu, quantum);
             in_pads({F});
@@ -381,27 +437,23 @@ private:
         for (size_t i = 0; i < operands_.size(); i++) {
             Func operand = operands_[i];
             if (shape_.operands[i].kind == GemmOperand::Matrix) {
-                operand.compute_at(out, epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+                operand.compute_at(epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
                 if (blocks > 1 && !in_passes()) two_slots(operand, blocks);
             } else if (shape_.operands[i].kind == GemmOperand::Column) {
-                operand.compute_at(out, mo).bound_extent(u, 1).align_storage(u, lanes).bound_storage(m, stored_rows_);
+                operand.compute_at(block_of_rows()).bound_extent(u, 1).align_storage(u, lanes).bound_storage(m, stored_rows_);
                 if (row_blocks_ > 1) two_slots(operand, row_blocks_);
             } else {
-                operand.compute_at(out, no).bound_extent(n, lanes);
-                if (n_size_ >= lanes) operand.vectorize(n, lanes);
-                if (col_blocks_ > 1) two_slots(operand, col_blocks_);
+                schedule_row(operand);
             }
             in_pads({operand});
         }
         if (shape_.bias) {
-            if (GemmPlan(shape_, machine_, point_).bias_at_once) bs.compute_root();
-            else bs.compute_at(out, no).bound_extent(n, lanes);
-            if (n_size_ >= lanes) bs.vectorize(n, lanes);
-            if (col_blocks_ > 1) two_slots(bs, col_blocks_);
+            if (GemmPlan(shape_, machine_, point_).bias_at_once && reader_ == nullptr) bs.compute_root().vectorize(n, lanes);
+            else schedule_row(bs);
             in_pads({bs});
         }
         if (shape_.addend) {
-            Ds.compute_at(out, epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+            Ds.compute_at(epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
             if (blocks > 1 && !in_passes()) two_slots(Ds, blocks);
             in_pads({Ds});
         }
@@ -411,45 +463,50 @@ private:
                 if (has_sums()) f.split(m, m, mu, row_unroll);
                 if (has_updates()) f.update().split(m, m, mu, row_unroll);
             }
-            E.split(m, m, mu, row_unroll);
+            if (stages_all()) Es.split(m, m, mu, row_unroll);
+            else if (reader_ == nullptr || staged_) E.split(m, m, mu, row_unroll);
         }
-        in_pads({E});
+        if (stages_all()) in_pads({Es});
+        else if (reader_ == nullptr || staged_) in_pads({E});
+    }
+    // A vector of n that serves all rows: with its block of columns; all of it at once where that may not be whole.
+    void schedule_row(Func row) const {
+        if (reader_ != nullptr) {
+            row.compute_root().bound(n, 0, col_blocks_ * lanes);
+            return;
+        }
+        row.compute_at(out, no).bound_extent(n, lanes);
+        if (n_size_ >= lanes) row.vectorize(n, lanes);
+        if (col_blocks_ > 1) two_slots(row, col_blocks_);
     }
 
-    KernelDefinition kernel() const {
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
+    // The tensors, and how the operands lie in the pads.
+    void add_tensors(KernelDefinition &kernel) const {
+        const auto add = [&](const ImageParam &param, std::string name, std::vector<int64_t> extents) {
+            kernel.arguments.push_back(param);
+            kernel.inputs.push_back({std::move(name), std::move(extents)});
+        };
         if (prologue_) {
             kernel.arguments = prologue_->arguments();
             kernel.inputs = shape_.prologue->inputs();
+        } else if (inner_) {
+            inner_->add_tensors(kernel);
         } else {
-            kernel.arguments = {a};
-            kernel.inputs = {{"A", shape_.a_extents()}};
+            add(a, "A", shape_.a_extents());
         }
-        kernel.arguments.push_back(b);
-        kernel.inputs.push_back({"B", shape_.b_extents()});
-        if (shape_.bias) {
-            kernel.arguments.push_back(bias);
-            kernel.inputs.push_back({"bias", {shape_.n}});
-        }
-        if (shape_.addend) {
-            kernel.arguments.push_back(d);
-            kernel.inputs.push_back({"D", shape_.addend_extents()});
-        }
-        for (size_t i = 0; i < operands_.size(); i++) {
-            kernel.arguments.push_back(operand_tensors_[i]);
-            kernel.inputs.push_back({shape_.operands[i].name, shape_.operand_extents(shape_.operands[i])});
-        }
-        kernel.outputs = {{"C", shape_.c_extents()}};
-        for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[name].even = true;
+        add(b, "B", shape_.b_extents());
+        if (shape_.bias) add(bias, "bias", {shape_.n});
+        if (shape_.addend) add(d, "D", shape_.addend_extents());
+        for (size_t i = 0; i < operands_.size(); i++) add(operand_tensors_[i], shape_.operands[i].name, shape_.operand_extents(shape_.operands[i]));
+        for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[named(name)].even = true;
         if (point_.contains("pads_split") && point_["pads_split"] != 0)
-            for (const char *name : {"As", "Bs"}) kernel.layouts[name].pads = 2;
+            for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
-        if (point_["b_block"] > 1) kernel.layouts["Bs"].block = point_["b_block"] * (row_major_ ? k_tiles_ : 1);
-        return kernel;
+        if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_tiles_ : 1);
     }
 
+    const GemmPipeline *const reader_;   // of the rows, where they are no result of the kernel
     const GemmShape &shape_;
     const Machine &machine_;
     const Point &point_;
@@ -459,14 +516,16 @@ private:
     int stored_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};
 
-    ImageParam a = tensor("A", shape_.a_extents()), b = tensor("B", shape_.b_extents()), bias = tensor("bias", {shape_.n}), d = tensor("D", shape_.addend_extents());
+    ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()), bias = tensor(named("bias"), {shape_.n}), d = tensor(named("D"), shape_.addend_extents());
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
-    Func As{"As"}, Bs{"Bs"}, Bk{"Bk"}, identity{"identity"}, Wt{"Wt"}, Pt{"Pt"}, bs{"bs"}, Ds{"Ds"}, W{"W"}, P{"P"}, W0{"W0"}, P0{"P0"}, W1{"W1"}, P1{"P1"}, G{"G"}, C{"C"}, E{"E"}, F{"F"}, out{"C_out"};
+    Func As{named("As")}, Bs{named("Bs")}, Bk{named("Bk")}, identity{named("identity")}, Wt{named("Wt")}, Pt{named("Pt")}, bs{named("bs")}, Ds{named("Ds")}, W{named("W")}, P{named("P")}, W0{named("W0")}, P0{named("P0")}, W1{named("W1")}, P1{named("P1")}, G{named("G")}, C{named("C")}, E{named("E")}, Es{named("Es")}, F{named("F")}, out{named("C_out")};
     std::optional<RowKernel> prologue_;   // makes As
+    Point inner_point_;
+    std::unique_ptr<GemmPipeline> inner_;   // or this does
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
     RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, "r"}, rg{0, k_tiles_ / group_, "rg"};

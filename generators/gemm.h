@@ -43,6 +43,8 @@ struct GemmShape {
     std::vector<GemmOperand> operands = {};
     bool staged = false;   // the epilogue's rows are a loop behind those of the product: stages_epilogue()
     std::shared_ptr<const RowWorkload> prologue = {};   // makes the rows of A of its own inputs, of one product
+    std::shared_ptr<const GemmShape> inner = {};        // or a product does, whose result is A; no batch
+    bool added_first = false;    // the operator has the bias or addend before A and B: addmm(input, mat1, mat2)
     bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
     // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition. A small product
@@ -55,6 +57,8 @@ struct GemmShape {
     int64_t products() const;
     int64_t b_matrices() const;   // that the products use
     size_t a_tensors() const;     // inputs that are A, or that it is made of
+    size_t tensors() const;       // all inputs
+    bool makes_rows() const { return prologue != nullptr || inner != nullptr; }   // A is no input
     // Extents, innermost first.
     std::vector<int64_t> a_extents() const, b_extents() const, addend_extents() const, c_extents() const;
     std::vector<int64_t> operand_extents(const GemmOperand &operand) const;
@@ -62,7 +66,7 @@ struct GemmShape {
 
 // Sums run over blocks of 32 in float32, rounded to bf16, and over the blocks in bf16, ascending, from the bias on where it is not added
 // to a multiple of the product; blocked, over those of a group and then over the groups, and the bias comes last. Inputs: A, or what it is made of, B, then bias
-// and addend where the shape has them, and the operands; output C.
+// and addend where the shape has them, and the operands; output C. Rows of A that are made stay in the pads.
 //
 // The array multiplies vectors along k, so B stored [k][n] is transposed first: 32 x 32 elements are the weights and the rows of
 // the identity pass through them. That is exact for finite elements, except that -0 becomes +0; an infinity or NaN makes the

@@ -120,8 +120,8 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
         const double wait = transfer_latency + part / first_bytes_per_cycle;
         return start + computation + blocks * k_tiles / static_cast<double>(plan.k_block) * wait;
     }
-    const double a_bytes = 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
-    const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * (shape.prologue ? 1 : col_blocks)) + 2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
+    const double a_bytes = shape.inner ? 0 : 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
+    const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * (shape.makes_rows() ? 1 : col_blocks)) + 2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
     constexpr int64_t rows_of_a_page = 8;
     const double in_few_rows = point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
     const double along_k = point["b_row_major"] && plan.k_tiles > 1 ? in_few_rows : 1;

@@ -194,7 +194,7 @@ Reference products_reference(const GemmShape &shape, const std::vector<TensorDat
 
 Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &inputs) {
     const double ulps = gemm_tolerance_ulps(shape) - epilogue_tolerance_ulps(shape);
-    if (!shape.prologue) return epilogue_reference(shape, products_reference(shape, inputs), ulps, inputs);
+    if (!shape.makes_rows()) return epilogue_reference(shape, products_reference(shape, inputs), ulps, inputs);
     const ExactRows rows = exact_rows(shape, inputs);
     Reference product = products_reference(shape, rows.inputs);
     add_row_errors(product, shape, rows, ulps);
@@ -208,7 +208,7 @@ double gemm_tolerance_ulps(const GemmShape &shape) {
 
 TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {
     TensorData all;
-    const std::vector<TensorData> &operands = shape.prologue ? with_rows_made(shape, machine, inputs) : inputs;
+    const std::vector<TensorData> &operands = shape.makes_rows() ? with_rows_made(shape, machine, inputs) : inputs;
     for (int64_t product = 0; product < shape.products(); product++) {
         const TensorData one = single_host(single(shape), machine, operands_of(shape, operands, product));
         all.insert(all.end(), one.begin(), one.end());

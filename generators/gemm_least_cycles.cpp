@@ -17,7 +17,7 @@ constexpr int64_t element_bytes = 2;
 // the pads; where k tiles come in parts, both come for each block. Rows of A that the kernel makes are made once.
 int64_t bytes(const GemmShape &shape, const GemmPlan &plan) {
     const bool whole = plan.k_block == plan.k_tiles;
-    const int64_t passes_a = shape.prologue || (whole && plan.m_outer) ? 1 : plan.col_blocks;
+    const int64_t passes_a = shape.inner ? 0 : shape.prologue || (whole && plan.m_outer) ? 1 : plan.col_blocks;
     const int64_t passes_b = whole && (!plan.m_outer || plan.b_resident) ? 1 : plan.row_blocks;
     return element_bytes * (shape.m * shape.k * passes_a + shape.n * shape.k * passes_b + shape.m * shape.n);
 }

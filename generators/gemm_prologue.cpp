@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generators/gemm_host.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -80,7 +81,7 @@ int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const 
 
 std::vector<TensorData> with_rows_made(const GemmShape &shape, const Machine &machine, std::vector<TensorData> inputs) {
     const auto end = inputs.begin() + static_cast<ptrdiff_t>(shape.a_tensors());
-    TensorData a = shape.prologue->host_result(machine, {inputs.begin(), end}).at(0);
+    TensorData a = shape.inner ? gemm_host(*shape.inner, machine, {inputs.begin(), end}) : shape.prologue->host_result(machine, {inputs.begin(), end}).at(0);
     inputs.erase(inputs.begin() + 1, end);
     inputs[0] = std::move(a);
     return inputs;
@@ -88,11 +89,11 @@ std::vector<TensorData> with_rows_made(const GemmShape &shape, const Machine &ma
 
 ExactRows exact_rows(const GemmShape &shape, std::vector<TensorData> inputs) {
     const auto end = inputs.begin() + static_cast<ptrdiff_t>(shape.a_tensors());
-    const Reference reference = shape.prologue->reference({inputs.begin(), end}).at(0);
+    const Reference reference = shape.inner ? gemm_reference(*shape.inner, {inputs.begin(), end}) : shape.prologue->reference({inputs.begin(), end}).at(0);
     ExactRows rows;
     TensorData a;
     // Half a unit more for the rounding here; a unit is at most two of the smallest of its binade.
-    const double units = 2 * ulp * (shape.prologue->tolerance_ulps() + 0.5);
+    const double units = 2 * ulp * ((shape.inner ? gemm_tolerance_ulps(*shape.inner) : shape.prologue->tolerance_ulps()) + 0.5);
     for (size_t i = 0; i < reference.values.size(); i++) {
         a.push_back(bf16_truncate(bf16_round(static_cast<float>(reference.values[i]))));
         rows.errors.push_back(units * std::max(reference.peaks[i], std::abs(reference.values[i])));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/gemm_inner.h"
 #include "generators/gemm_plan.h"
 #include "generators/gemm_prologue.h"
 #include "isa/vectors.h"
@@ -36,23 +37,24 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 
 }  // namespace
 
-int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
+int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves) {
     const GemmPlan plan(shape, machine, point);
     // Two slots where transfers run ahead.
     const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
+    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) : shape.inner ? inner_pad_rows(shape, machine, point) : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
     rows += b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
     if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
-    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (1 + shape.addend);
+    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (leaves + shape.addend);
     rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
-    if (shape.bias) rows += plan.bias_at_once ? ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count : machine.pad.count * slots(plan.col_blocks);
+    const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count, vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
+    if (shape.bias) rows += plan.bias_at_once ? all : vector;
     if (shape.staged) rows += plan.stored_rows;
     for (const GemmOperand &operand : shape.operands) {
         if (operand.kind == GemmOperand::Matrix) rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
-        else rows += operand.kind == GemmOperand::Row ? machine.pad.count * slots(plan.col_blocks) : slots(plan.row_blocks) * plan.stored_rows;
+        else rows += operand.kind == GemmOperand::Row ? vector : slots(plan.row_blocks) * plan.stored_rows;
     }
     return rows;
 }
@@ -75,9 +77,9 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     constexpr int64_t few_elements = 3 * 160 * 160;
     if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
-        splits = {0, 1};
+        if (!shape.inner) splits = {0, 1};
     }
-    if (!machine.timed() && !shape.prologue) {
+    if (!machine.timed() && !shape.makes_rows()) {
         if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
             for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
         unrolled.push_back(1);
@@ -124,7 +126,12 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         for (const Parameter &parameter : space.parameters)
             if (parameter.name.starts_with("prologue_")) sized.push_back(parameter.name);
     }
-    space.constraint("pads", sized, "The buffers of a block fit the pads together.",
+    if (shape.inner) {
+        add_inner(space, shape, machine);
+        for (const Parameter &parameter : space.parameters)
+            if (parameter.name.starts_with("inner_")) sized.push_back(parameter.name);
+    }
+    space.constraint("pads", sized, shape.inner ? "The buffers of a block fit the pads together, with all columns of the inner product's rows." : "The buffers of a block fit the pads together.",
                      [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
                      "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
@@ -159,7 +166,10 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
                    {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
     if (shape.prologue) set_naive_prologue(point, shape, machine);
-    if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("k_block", 1);
+    if (shape.inner) set_naive_inner(point, shape, machine);
+    if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
+        for (const auto &[name, value] : Point(point).values())
+            if (name.ends_with("k_block")) point.set(name, 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);
     return point;
@@ -179,6 +189,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
+    if (shape.inner) text += "; rows made first by a product: " + gemm_words(*shape.inner, machine, inner_point(shape, machine, point));
     if (shape.prologue) text += "; rows made first: " + shape.prologue->words(machine, prologue_point(point));
     return text;
 }

@@ -12,8 +12,8 @@ namespace atalla {
 Space gemm_space(const GemmShape &shape, const Machine &machine);
 // A point that fits wherever any does: few rows, sums in the pads, little unrolled.
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine);
-// Rows of all pads together that the buffers of a point take.
-int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point);
+// Rows of all pads together that the buffers of a point take. Without those of a result that leaves, where it is what another product reads.
+int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves = true);
 // The point for people, as a clause.
 std::string gemm_words(const GemmShape &shape, const Machine &machine, const Point &point);
 

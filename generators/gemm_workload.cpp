@@ -1,6 +1,7 @@
 #include "generators/gemm_workload.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,11 +9,13 @@
 #include "generators/gemm_draft.h"
 #include "generators/gemm_epilogue.h"
 #include "generators/gemm_host.h"
+#include "generators/gemm_inner.h"
 #include "generators/gemm_least_cycles.h"
 #include "generators/gemm_prologue.h"
 #include "generators/gemm_space.h"
 #include "generators/lowered_cache.h"
 #include "isa/error.h"
+#include "schedules/product_work.h"
 
 namespace atalla {
 
@@ -20,7 +23,7 @@ namespace {
 
 // Elements of a tensor: what the generated loops count with 32 bits.
 constexpr int64_t largest_tensor = (int64_t{1} << 31) - 1;
-constexpr int64_t vector_elements = 32;
+constexpr int64_t vector_elements = 32, element_bytes = 2;
 
 class GemmWorkload : public Workload {
 public:
@@ -31,7 +34,7 @@ public:
         // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there instead,
         // and B is the single row of the transposed product, which has the same bytes.
         const bool matrices = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.kind == GemmOperand::Matrix; });
-        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices && !shape.prologue;
+        exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices && !shape.makes_rows();
         computed_ = shape;
         if (exchanged_) {
             std::swap(computed_.m, computed_.n);
@@ -62,22 +65,12 @@ public:
     }
     std::string shape() const override { return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
 
-    std::vector<TensorSpec> inputs() const override {
-        std::vector<TensorSpec> tensors = shape_.prologue ? shape_.prologue->inputs() : std::vector<TensorSpec>{{"A", shape_.a_extents()}};
-        tensors.push_back({"B", shape_.b_extents()});
-        if (shape_.bias) tensors.push_back({"bias", {shape_.n}});
-        if (shape_.addend) tensors.push_back({"D", shape_.addend_extents()});
-        for (const GemmOperand &operand : shape_.operands) tensors.push_back({operand.name, shape_.operand_extents(operand)});
-        return in_operator_order(std::move(tensors));
-    }
+    std::vector<TensorSpec> inputs() const override { return in_operator_order(tensors_of(shape_)); }
     std::vector<TensorSpec> outputs() const override {
         if (!names_.result) return {{"C", shape_.c_extents()}};
         return {{"C", std::vector<int64_t>(names_.result->rbegin(), names_.result->rend())}};
     }
-    double flops() const override {
-        const auto elements = static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.products());
-        return (shape_.prologue ? shape_.prologue->flops() : 0) + elements * (2 * static_cast<double>(shape_.k) + (shape_.alpha != 1) + shape_.bias + shape_.addend * (1 + (shape_.beta != 1)) + shape_.relu);
-    }
+    double flops() const override { return flops_of(shape_); }
 
     Space space(const Machine &machine) const override { return gemm_space(computed_, machine); }
     Point naive_point(const Machine &machine) const override { return gemm_naive_point(computed_, machine); }
@@ -94,6 +87,12 @@ public:
         return exchanged_ ? "A stationary; " + gemm_words(computed_, machine, point) : gemm_words(computed_, machine, point);
     }
     Bound bound(const Machine &machine) const override {
+        if (shape_.inner) {
+            KernelWork work = work_of(shape_, machine);
+            work.bytes = element_bytes * shape_.m * shape_.n;
+            for (const TensorSpec &tensor : tensors_of(shape_)) work.bytes += element_bytes * tensor.elements();
+            return kernel_bound(machine, work);
+        }
         // Dimensions that only one operand has make it longer.
         int64_t m = shape_.m, n = shape_.n, addends = shape_.m * shape_.n;
         GemmBoundOptions options;
@@ -120,10 +119,7 @@ public:
         }
         return shape_.epilogue ? with_term(bound, "epilogue", lane_cycles(machine, lanes)) : bound;
     }
-    double draft(const Machine &machine, const Point &point) const override {
-        const double rows = shape_.prologue ? shape_.prologue->draft(machine, prologue_point(point)) : 0;
-        return rows + gemm_draft(computed_, machine, point);
-    }
+    double draft(const Machine &machine, const Point &point) const override { return draft_of(computed_, machine, point); }
     int64_t least_cycles(const Machine &machine, const Point &point) const override { return gemm_least_cycles(computed_, machine, point); }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, in_product_order(inputs))}; }
@@ -133,16 +129,72 @@ public:
     }
 
 private:
-    // A, B, bias or addend, operands; or, as the operator has them, bias or addend, A, B, operands.
+    // In the kernel's order: A or what it is made of, B, bias or addend, operands.
+    static std::vector<TensorSpec> tensors_of(const GemmShape &shape) {
+        std::vector<TensorSpec> tensors = shape.prologue ? shape.prologue->inputs() : shape.inner ? tensors_of(*shape.inner) : std::vector<TensorSpec>{{"A", shape.a_extents()}};
+        tensors.push_back({"B", shape.b_extents()});
+        if (shape.bias) tensors.push_back({"bias", {shape.n}});
+        if (shape.addend) tensors.push_back({"D", shape.addend_extents()});
+        for (const GemmOperand &operand : shape.operands) tensors.push_back({operand.name, shape.operand_extents(operand)});
+        return tensors;
+    }
+    static double flops_of(const GemmShape &shape) {
+        const auto elements = static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.products());
+        const double own = elements * (2 * static_cast<double>(shape.k) + (shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)) + shape.relu);
+        return own + (shape.prologue ? shape.prologue->flops() : shape.inner ? flops_of(*shape.inner) : 0);
+    }
+
+    // Of a product and all that are in front of it. What these make need not pass between pads and registers.
+    static KernelWork work_of(const GemmShape &shape, const Machine &machine) {
+        KernelWork work = product_work(machine, shape.m, shape.n, shape.k, shape.bias || shape.addend, !shape.inner);
+        const auto add = [&](const LaneWork &more, int64_t times) {
+            work.lanes.adds += times * more.adds;
+            work.lanes.muls += times * more.muls;
+            work.lanes.exps += times * more.exps;
+        };
+        add(epilogue_work(shape).work, ceil_div(shape.m * shape.n, vector_elements));
+        if (shape.prologue) add(shape.prologue->work(machine).lanes, 1);
+        if (!shape.inner) return work;
+        const KernelWork inner = work_of(*shape.inner, machine);
+        add(inner.lanes, 1);
+        work.rows_loaded += inner.rows_loaded;
+        work.array_rows += inner.array_rows;
+        work.array_loads += inner.array_loads;
+        work.array_tiles += inner.array_tiles;
+        return work;
+    }
+    static double draft_of(const GemmShape &shape, const Machine &machine, const Point &point) {
+        const double rows = shape.prologue ? shape.prologue->draft(machine, prologue_point(point)) : shape.inner ? inner_draft(shape, machine, point) : 0;
+        return rows + gemm_draft(shape, machine, point);
+    }
+    static double inner_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
+        // An epilogue that is a loop of its own comes back into the instruction cache with each of them.
+        constexpr double epilogue_loop = 300;
+        const Point inner = inner_point(shape, machine, point);
+        const double loops = shape.inner->staged ? epilogue_loop * static_cast<double>(inner["stage_all"] != 0 ? 1 : shape.k_tiles()) : 0;
+        return draft_of(*shape.inner, machine, inner) + (machine.timed() ? loops : 0);
+    }
+
+    // Where the kernel has what the operator has: as the operator is called, the bias or addend may come before A and B.
+    static std::vector<size_t> places_of(const GemmShape &shape) {
+        std::vector<size_t> places(shape.tensors());
+        std::iota(places.begin(), places.end(), size_t{0});
+        if (shape.inner) std::ranges::copy(places_of(*shape.inner), places.begin());
+        const auto added = places.begin() + static_cast<ptrdiff_t>(shape.a_tensors()) + 1;
+        if (shape.added_first) std::rotate(places.begin(), added, added + 1);
+        return places;
+    }
     template <class T>
     std::vector<T> in_operator_order(std::vector<T> list) const {
-        const auto added = list.begin() + static_cast<ptrdiff_t>(shape_.a_tensors()) + 1;
-        if (names_.added_first) std::rotate(list.begin(), added, added + 1);
-        return list;
+        std::vector<T> ordered;
+        for (const size_t place : places_of(shape_)) ordered.push_back(std::move(list[place]));
+        return ordered;
     }
     std::vector<TensorData> in_product_order(std::vector<TensorData> list) const {
-        if (names_.added_first) std::rotate(list.begin(), list.begin() + 1, list.begin() + static_cast<ptrdiff_t>(shape_.a_tensors()) + 2);
-        return list;
+        const std::vector<size_t> places = places_of(shape_);
+        std::vector<TensorData> ordered(list.size());
+        for (size_t i = 0; i < list.size(); i++) ordered[places[i]] = std::move(list[i]);
+        return ordered;
     }
 
     GemmShape shape_;

@@ -14,7 +14,6 @@ namespace atalla {
 struct GemmNames {
     std::string text, title, shape;
     std::optional<Shape> result;
-    bool added_first = false;   // the bias or addend comes before A and B: addmm(input, mat1, mat2)
 };
 
 // Error if a tensor has more elements than a kernel can count.

@@ -14,21 +14,8 @@ namespace atalla {
 
 namespace {
 
-// Dimensions of one are none; neighbours that all tensors share, or that one lacks, are one; rows of A that only A has are rows.
-void simplify(GemmShape &shape) {
-    std::vector<BatchDim> dims;
-    for (const BatchDim &dim : shape.batch) {
-        if (dim.extent == 1) continue;
-        BatchDim *before = dims.empty() ? nullptr : &dims.back();
-        if (before != nullptr && before->a == dim.a && before->b == dim.b && before->addend == dim.addend) before->extent *= dim.extent;
-        else dims.push_back(dim);
-    }
-    while (!dims.empty() && dims.back().a && !dims.back().b && (dims.back().addend || !shape.addend)) {
-        shape.m *= dims.back().extent;
-        dims.pop_back();
-    }
-    shape.batch = std::move(dims);
-}
+// Is what is added to the product the first tensor of the request, as in addmm(input, mat1, mat2)?
+bool adds_first(const WorkloadRequest &request) { return request.attributes.contains("alpha"); }
 
 // The leading dimensions of two operands, broadcast against each other, and of an addend.
 void set_batch(GemmShape &shape, const std::string &op, const Shape &a, const Shape &b, const Shape *addend) {
@@ -162,12 +149,25 @@ std::unique_ptr<Workload> workload_of(const WorkloadRequest &request) {
     const bool adds = shape.bias || shape.addend;
     if (element_count(result) == 0 || (shape.k == 0 && !adds)) return constant_workload(request, result);
     demand(shape.k > 0, fmt::format("{}: the product has no terms, so the result is what is added to it: expand that instead", request.op));
-    return matmul_workload(request, shape, result, adds_first(request));
+    return matmul_workload(request, shape, result);
 }
 
 }  // namespace
 
-bool adds_first(const WorkloadRequest &request) { return request.attributes.contains("alpha"); }
+void join_batch(GemmShape &shape) {
+    std::vector<BatchDim> dims;
+    for (const BatchDim &dim : shape.batch) {
+        if (dim.extent == 1) continue;
+        BatchDim *before = dims.empty() ? nullptr : &dims.back();
+        if (before != nullptr && before->a == dim.a && before->b == dim.b && before->addend == dim.addend) before->extent *= dim.extent;
+        else dims.push_back(dim);
+    }
+    while (!dims.empty() && dims.back().a && !dims.back().b && (dims.back().addend || !shape.addend)) {
+        shape.m *= dims.back().extent;
+        dims.pop_back();
+    }
+    shape.batch = std::move(dims);
+}
 
 bool streams(const ExpressionNode &call, const DeclaredTensor &tensor) { return call.name == "linear" ? tensor.name == "input" : call.name != "conv1x1" && tensor.name == "a"; }
 
@@ -176,6 +176,7 @@ GemmShape matmul_shape(const WorkloadRequest &request) {
                       : request.op == "matmul"  ? matmul(request)
                       : request.op == "conv1x1" ? conv1x1(request)
                                                 : ranked(request, request.op == "mm" || request.op == "addmm" ? 2 : 3);
+    shape.added_first = adds_first(request);
     const std::string sums = request.word("sums");
     demand(sums == "ascending" || sums == "blocked", fmt::format("{}: sums must be ascending or blocked, not '{}'", request.op, sums));
     if (sums == "ascending" || shape.k == 0) return shape;
@@ -203,18 +204,18 @@ Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
     return result;
 }
 
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result, bool added_first) {
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result) {
     for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
         demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
-    simplify(shape);
-    demand(!shape.prologue || shape.batch.empty(), fmt::format("{}: what is in front of a product makes the rows of one, not of a batch; it is a kernel of its own", request.op));
+    join_batch(shape);
+    demand(!shape.makes_rows() || shape.batch.empty(), fmt::format("{}: what is in front of a product makes the rows of one, not of a batch; it is a kernel of its own", request.op));
     std::string sizes;
     for (const WorkloadRequest::Tensor &tensor : request.tensors) {
         if (!sizes.empty()) sizes += ',';
         sizes += shape_text(tensor.shape);
     }
-    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result), added_first});
+    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result)});
 }
 
 std::vector<OperatorDeclaration> matmul_operators() {

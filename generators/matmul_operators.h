@@ -14,11 +14,11 @@ std::vector<OperatorDeclaration> matmul_operators();
 GemmShape matmul_shape(const WorkloadRequest &request);
 // The shape of its result as PyTorch gives it.
 Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape);
-// Is what is added to the product the first tensor of the request, as in addmm(input, mat1, mat2)?
-bool adds_first(const WorkloadRequest &request);
+// Dimensions of one are none; neighbours that all tensors share, or that one lacks, are one; rows of A that only A has are rows.
+void join_batch(GemmShape &shape);
 // Whether a tensor of a call of one of them streams through the array, row by row.
 bool streams(const ExpressionNode &call, const DeclaredTensor &tensor);
 // The workload of such a product under the request's names, with a result of that shape. Error if a tensor is empty.
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result, bool added_first);
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result);
 
 }  // namespace atalla

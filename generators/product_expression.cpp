@@ -52,11 +52,21 @@ Given given(const OperatorDeclaration &op, const ExpressionNode &call) {
 // An expression taken apart: the product, what is computed of it, and what makes the rows of its first operand, if they are no input.
 struct Parts {
     const OperatorDeclaration *product = nullptr, *rows = nullptr;
+    std::shared_ptr<const Parts> inner;   // or another product does
     ExpressionNode call, epilogue;
     std::vector<std::string> operands;   // of the epilogue, without the product
 
+    // The product's tensors, and what it is given for each.
+    Given tensors() const { return given(*product, call); }
+    // What makes the rows.
+    bool makes(const ExpressionNode *argument) const { return argument->kind == ExpressionNode::Call; }
     const ExpressionNode &rows_call() const { return *std::ranges::find(call.arguments, ExpressionNode::Call, &ExpressionNode::kind); }
 };
+
+void demand_inputs(const ExpressionNode &call, const std::string &rule) {
+    for (const ExpressionNode &argument : call.arguments)
+        if (argument.kind != ExpressionNode::Input) throw Error(fmt::format("{}: {}", call.text(), rule));
+}
 
 Parts take_apart(ExpressionNode expression) {
     Parts parts;
@@ -67,26 +77,32 @@ Parts take_apart(ExpressionNode expression) {
         parts.call = node;
         node = ExpressionNode::input(product_name);
     });
-    const auto demand_inputs = [](const ExpressionNode &call, const std::string &rule) {
-        for (const ExpressionNode &argument : call.arguments)
-            if (argument.kind != ExpressionNode::Input) throw Error(fmt::format("{}: {}", call.text(), rule));
-    };
     ExpressionNode read = parts.call;   // of the product's tensors, those that are read
-    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) {
-        if (argument->kind != ExpressionNode::Call || !streams(parts.call, *tensor)) continue;
-        parts.rows = find_rows(argument->name);
-        if (parts.rows == nullptr) break;
-        given(*parts.rows, *argument);
-        demand_inputs(*argument, "tensors of an operator in front of a product must be inputs");
+    std::vector<std::string> used;      // that make the rows
+    for (const auto &[tensor, argument] : parts.tensors()) {
+        if (!parts.makes(argument) || !streams(parts.call, *tensor)) continue;
+        if (has_product(*argument)) {
+            parts.inner = std::make_shared<const Parts>(take_apart(*argument));
+            if (parts.inner->inner) throw Error(fmt::format("{} has three products one behind the other; one kernel computes two", text));
+            if (!parts.inner->operands.empty())
+                throw Error(fmt::format("{}: between two products of a kernel are pointwise operators of the first one alone, but {} is another operand", text, parts.inner->operands.front()));
+        } else {
+            parts.rows = find_rows(argument->name);
+            if (parts.rows == nullptr) break;
+            given(*parts.rows, *argument);
+            demand_inputs(*argument, "tensors of an operator in front of a product must be inputs");
+        }
+        used = argument->inputs();
         read.arguments.erase(read.arguments.begin() + (argument - parts.call.arguments.data()));
     }
-    demand_inputs(read, "the product's tensors must be inputs, but the first operand may be a norm or a softmax: what else is before a product is a kernel of its own");
+    demand_inputs(read, "the product's tensors must be inputs, but the first operand may be a norm or a softmax, or another product with what is behind it: what else is before a product is a kernel of its own");
     check_pointwise(expression);
     parts.epilogue = std::move(expression);
     for (const std::string &name : parts.epilogue.inputs())
         if (name != product_name) parts.operands.push_back(name);
-    const std::vector<std::string> used = parts.call.inputs();
-    if (used.size() < read.arguments.size() + (parts.rows != nullptr ? parts.rows_call().arguments.size() : 0)) throw Error(fmt::format("{}: an input is given twice", parts.call.text()));
+    const size_t made = parts.rows != nullptr ? parts.rows_call().arguments.size() : used.size();
+    used = parts.call.inputs();
+    if (used.size() < read.arguments.size() + made) throw Error(fmt::format("{}: an input is given twice", parts.call.text()));
     for (const std::string &name : parts.operands)
         if (std::ranges::find(used, name) != used.end()) throw Error(fmt::format("{} is an operand of the product and of what follows it; give it a second name", name));
     return parts;
@@ -99,11 +115,11 @@ nlohmann::json attribute_value(const Attribute &attribute, const std::string &te
     return attribute.fallback.is_number_float() && value.is_number() ? nlohmann::json(value.get<double>()) : value;
 }
 
-// The request that a call alone would be. Rows that are made have the shape of what they are made of.
-WorkloadRequest call_request(const WorkloadRequest &request, const OperatorDeclaration &op, const ExpressionNode &call) {
+// The request that a call alone would be, of tensors of these shapes.
+WorkloadRequest call_request(const OperatorDeclaration &op, const ExpressionNode &call, const std::vector<Shape> &shapes) {
     WorkloadRequest made;
     made.op = op.name;
-    for (const auto &[tensor, argument] : given(op, call)) made.tensors.push_back({tensor->name, request.shape(argument->inputs().front())});
+    for (const auto &[tensor, argument] : given(op, call)) made.tensors.push_back({tensor->name, shapes[made.tensors.size()]});
     made.attributes = nlohmann::json::object();
     for (const Attribute &attribute : op.attributes) made.attributes[attribute.name] = attribute.fallback;
     for (const auto &[name, text] : call.keywords) {
@@ -112,6 +128,21 @@ WorkloadRequest call_request(const WorkloadRequest &request, const OperatorDecla
         made.attributes[name] = attribute_value(*found, text);
     }
     return made;
+}
+
+WorkloadRequest product_request(const WorkloadRequest &request, const Parts &parts);
+
+// Of what the product is given. Rows that are made have the shape of what they are made of, those of a product the shape of its result.
+Shape given_shape(const WorkloadRequest &request, const Parts &parts, const ExpressionNode &argument) {
+    if (argument.kind == ExpressionNode::Input || !parts.inner) return request.shape(argument.inputs().front());
+    const WorkloadRequest inner = product_request(request, *parts.inner);
+    return matmul_result(inner, matmul_shape(inner));
+}
+
+WorkloadRequest product_request(const WorkloadRequest &request, const Parts &parts) {
+    std::vector<Shape> shapes;
+    for (const auto &[tensor, argument] : parts.tensors()) shapes.push_back(given_shape(request, parts, *argument));
+    return call_request(*parts.product, parts.call, shapes);
 }
 
 // Whether an operand is an element for each row of the product: its dimensions behind the rows, those of n, are ones.
@@ -139,25 +170,68 @@ GemmOperand::Kind kind_of(const WorkloadRequest &request, const std::string &nam
 // What makes the rows of the first operand.
 std::shared_ptr<const RowWorkload> prologue_of(const WorkloadRequest &request, const Parts &parts) {
     const ExpressionNode &call = parts.rows_call();
-    auto rows = std::dynamic_pointer_cast<const RowWorkload>(std::shared_ptr<const Workload>(parts.rows->make(call_request(request, *parts.rows, call))));
-    if (!rows || rows->row_shape().length != request.shape(call.inputs().front()).back())
+    std::vector<Shape> shapes;
+    for (const ExpressionNode &argument : call.arguments) shapes.push_back(request.shape(argument.name));
+    auto rows = std::dynamic_pointer_cast<const RowWorkload>(std::shared_ptr<const Workload>(parts.rows->make(call_request(*parts.rows, call, shapes))));
+    if (!rows || rows->row_shape().length != shapes.front().back())
         throw Error(fmt::format("{}: {} in front of a product is along the last axis, of at least one element", request.op, call.name));
     return rows;
 }
 
-std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Parts &parts) {
-    const WorkloadRequest product = call_request(request, *parts.product, parts.call);
+// The product with what is in front of it and behind it, its leading dimensions as they are given.
+GemmShape shape_of(const WorkloadRequest &request, const Parts &parts) {
+    const WorkloadRequest product = product_request(request, parts);
     GemmShape shape = matmul_shape(product);
-    Shape result = matmul_result(product, shape);
+    const Shape result = matmul_result(product, shape);
     if (parts.rows != nullptr) shape.prologue = prologue_of(request, parts);
+    if (parts.inner) {
+        GemmShape inner = shape_of(request, *parts.inner);
+        join_batch(inner);
+        if (!inner.batch.empty()) throw Error(fmt::format("{}: {} in front of a product makes the rows of one, not of a batch; it is a kernel of its own", request.op, parts.inner->call.name));
+        for (const int64_t size : {inner.m, inner.n, inner.k})
+            if (size == 0) throw Error(fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
+        if (!inner.bias && !inner.addend) inner.beta = 1;
+        shape.inner = std::make_shared<const GemmShape>(std::move(inner));
+    }
     // What the product has behind it itself goes first.
     std::map<std::string, ExpressionNode> names;
-    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) names[tensor->name] = *argument;
+    for (const auto &[tensor, argument] : parts.tensors()) names[tensor->name] = *argument;
     for (GemmOperand &operand : shape.operands) operand.name = names.at(operand.name).name;
-    shape.epilogue = shape.epilogue ? parts.epilogue.with({{product_name, shape.epilogue->with(names)}}) : parts.epilogue;
+    const bool computes = parts.epilogue.kind == ExpressionNode::Call;
+    if (shape.epilogue) shape.epilogue = parts.epilogue.with({{product_name, shape.epilogue->with(names)}});
+    else if (computes) shape.epilogue = parts.epilogue;
     for (const std::string &name : parts.operands) shape.operands.push_back({name, kind_of(request, name, result, shape)});
     shape.staged = stages_epilogue(shape);
-    return matmul_workload(request, std::move(shape), std::move(result), adds_first(product));
+    return shape;
+}
+
+std::unique_ptr<Workload> workload_of(const WorkloadRequest &request, const Parts &parts) {
+    const WorkloadRequest product = product_request(request, parts);
+    return matmul_workload(request, shape_of(request, parts), matmul_result(product, matmul_shape(product)));
+}
+
+// The tensors of an expression with their usual shapes, in the order in which they stand there.
+struct UsualTensor {
+    std::string name, help, shape;
+};
+std::vector<UsualTensor> usual_tensors(const Parts &parts) {
+    std::vector<UsualTensor> list;
+    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example.at("shape"));
+    size_t at = 0;
+    for (const auto &[tensor, argument] : parts.tensors()) {
+        const std::string shape = at < usual.size() ? shape_text(*usual[at]) : "512";
+        at++;
+        if (!parts.makes(argument)) {
+            list.push_back({argument->name, tensor->help, shape});
+        } else if (parts.inner) {
+            const std::vector<UsualTensor> inner = usual_tensors(*parts.inner);
+            list.insert(list.end(), inner.begin(), inner.end());
+        } else {
+            for (const auto &[own, input] : given(*parts.rows, *argument)) list.push_back({input->name, own->help, own == &parts.rows->tensors[0] ? shape : "512"});
+        }
+    }
+    for (const std::string &name : parts.operands) list.push_back({name, "of the product's shape, or one row or column of it", "512"});
+    return list;
 }
 
 }  // namespace
@@ -189,21 +263,17 @@ OperatorDeclaration product_expression(ExpressionNode expression) {
         row.card.space += "; rows and vectors in straight-line code of those that are made";
         row.card.bound += "; the lane operations of all parts together";
     }
-    std::string &shapes = row.example["shape"];
-    const auto add = [&](const std::string &name, const std::string &help, const std::string &shape) {
-        row.tensors.push_back({name, {name}, help, true, false});
-        shapes += (shapes.empty() ? "" : ",") + shape;
-    };
-    const std::vector<std::optional<Shape>> usual = parse_shapes(parts.product->example.at("shape"));
-    size_t at = 0;
-    for (const auto &[tensor, argument] : given(*parts.product, parts.call)) {
-        const std::string shape = at < usual.size() ? shape_text(*usual[at]) : "512";
-        at++;
-        if (argument->kind == ExpressionNode::Input) add(argument->name, tensor->help, shape);
-        else
-            for (const auto &[own, input] : given(*parts.rows, *argument)) add(input->name, own->help, own == &parts.rows->tensors[0] ? shape : "512");
+    if (parts.inner) {
+        row.card.algorithm += "; the rows of the first operand are the result of another product, with its own operators behind it, rounded to bf16, in the pads";
+        row.card.space += "; where sums and operands of the inner product stay";
+        row.card.bound = "array, lanes, DRAM, pads, issue of all products together";
+        row.card.refuses += std::string(row.card.refuses.empty() ? "" : "; ") + "rows of the inner product that do not fit the pads, and other operands between the products: separate kernels";
     }
-    for (const std::string &name : parts.operands) add(name, "of the product's shape, or one row or column of it", "512");
+    std::string &shapes = row.example["shape"];
+    for (UsualTensor &tensor : usual_tensors(parts)) {
+        shapes += (shapes.empty() ? "" : ",") + tensor.shape;
+        row.tensors.push_back({tensor.name, {tensor.name}, std::move(tensor.help), true, false});
+    }
     row.name = text;
     row.make = [parts](const WorkloadRequest &request) { return workload_of(request, parts); };
     return row;

@@ -10,6 +10,7 @@
 #include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/chains.h"
+#include "schedules/product_work.h"
 
 namespace atalla {
 
@@ -428,6 +429,24 @@ Bound gemm_bound(const Machine &machine, int64_t m, int64_t n, int64_t k, const 
     Bound bound = bound_of(options);
     bound.steady = options.cold ? bound_of(steady).cycles : bound.cycles;
     return bound;
+}
+
+KernelWork product_work(const Machine &machine, int64_t m, int64_t n, int64_t k, bool added, bool comes) {
+    check(m, n, k, {});
+    const Gemm gemm{machine, m, n, k, {.addend = added}};
+    const Tiled b_stationary{gemm, m, n}, a_stationary{gemm, n, m};
+    const int64_t gap = machine.timed() ? switch_gap(machine) : 0;
+    const auto on_array = [gap](const Tiled &tiled) { return tiled.rows() + tiled.loads() + gap * tiled.tiles(); };
+    const Tiled &tiled = on_array(a_stationary) < on_array(b_stationary) ? a_stationary : b_stationary;
+    KernelWork work;
+    work.array_rows = tiled.rows();
+    work.array_loads = tiled.loads();
+    work.array_tiles = tiled.tiles();
+    // Whichever operand is stationary.
+    work.lanes.adds = std::min(a_stationary.lane_additions(), b_stationary.lane_additions());
+    work.rows_loaded = (n + (comes ? m : 0)) * gemm.k_blocks();
+    work.rows_stored = std::min(a_stationary.result_rows(), b_stationary.result_rows());
+    return work;
 }
 
 int64_t visit_cycles(const Machine &machine, int64_t streamed, int64_t stationary, int64_t k, int64_t visits) {

@@ -95,6 +95,36 @@ TEST(ProductExpression, IsVerifiedAtSomePoints) {
         }
 }
 
+// A product whose first operand is made by another, on sizes that end inside tiles. What it makes must fit the pads.
+TEST(ProductExpression, OfAProductIsVerifiedAtSomePoints) {
+    struct Case {
+        const char *op, *shape;
+    };
+    for (const Case &c : {Case{"linear(gelu(linear(x, w1, b1)), w2, b2)", "33x40,50x40,50,70x50,70"}, Case{"mm(relu(mm(x, y)), z)", "5x33,33x40,40x20"},
+                          Case{"addmm(c, silu(addmm(d, x, y, beta=0.5)), z, alpha=2)", "20,40,5x33,33x40,40x20"}, Case{"add(linear(linear(rms_norm(x, g), w1), w2), r)", "1x64,64,96x64,32x96,32"}})
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const Operator &op = find_operator(c.op);
+            const std::shared_ptr<const Workload> workload = op.workload({{"shape", c.shape}});
+            EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
+            const Evaluator evaluator(workload, machine);
+            Random random(3);
+            int verified = 0;
+            for (const Point &point : sample_distinct(workload->space(machine), 4, random)) {
+                const Evaluation evaluation = evaluator.evaluate(point);
+                if (evaluation.status != Evaluation::Ok) continue;
+                EXPECT_EQ(evaluator.verify(point), "") << c.op << " " << point.assignments();
+                EXPECT_GE(evaluation.cycles, workload->bound(machine).cycles) << c.op;
+                if (++verified == 2) break;
+            }
+            EXPECT_GT(verified, 0) << c.op << " on " << name;
+        }
+    // Two pads of 32 rows have room for the weights of both products alone.
+    const Space none = find_operator("linear(linear(x, w1), w2)").workload({{"shape", "2x32,32x32,32x32"}})->space(find_machine("fsim"));
+    EXPECT_EQ(count(none), 0u);
+    EXPECT_THAT(why_empty(none), HasSubstr("with all columns of the inner product's rows"));
+}
+
 // Side by side, the iterations of a long loop take so much code that the loop around it would come from memory each time.
 TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
     const Machine machine = find_machine("ax01");
@@ -126,6 +156,10 @@ TEST(ProductExpression, RefusesByName) {
     EXPECT_THAT(error_of([] { find_operator("relu(mm(relu(x), y))"); }), HasSubstr("the product's tensors must be inputs"));
     EXPECT_EQ(error_of([] { find_operator("relu(mm(x))"); }), "mm takes 2 tensors, not 1");
     EXPECT_THAT(error_of([] { find_operator("mm(x, layer_norm(y))"); }), HasSubstr("the first operand may be a norm or a softmax"));
+    EXPECT_EQ(error_of([] { find_operator("mm(relu(mm(mm(x, y), z)), w)"); }), "mm(relu(mm(mm(x, y), z)), w) has three products one behind the other; one kernel computes two");
+    EXPECT_THAT(error_of([] { find_operator("mm(add(mm(x, y), r), z)"); }), HasSubstr("pointwise operators of the first one alone, but r is another operand"));
+    EXPECT_EQ(error_of([] { find_operator("mm(relu(mm(x, y)), y)"); }), "mm(relu(mm(x, y)), y): an input is given twice");
+    EXPECT_THAT(refusal("linear(bmm(x, y), w)", {{"shape", "2x4x8,2x8x6,5x6"}}), HasSubstr("bmm in front of a product makes the rows of one, not of a batch"));
     EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(x, g, h, r), y)"); }), "layer_norm takes 1 to 3 tensors, not 4");
     EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(relu(x)), y)"); }), "layer_norm(relu(x)): tensors of an operator in front of a product must be inputs");
     EXPECT_EQ(error_of([] { find_operator("mm(layer_norm(x), x)"); }), "mm(layer_norm(x), x): an input is given twice");
