@@ -41,14 +41,14 @@ TEST_F(WhatIfTool, RunsTheGridOfAProgram) {
 }
 
 TEST_F(WhatIfTool, KeepsTheScheduleOrTunesForEach) {
-    const nlohmann::json kept = rows("--op gemm --shape 32x32x64 --sweep vec.ii=2,3 --plot plot.svg");
+    const nlohmann::json kept = rows("--op gemm --shape 64x64x128 --sweep vec.ii=2,3 --plot plot.svg");
     ASSERT_EQ(kept.size(), 2u);
     EXPECT_EQ(kept[0].at("schedule"), kept[1].at("schedule"));
     EXPECT_LE(kept[0].at("cycles"), kept[1].at("cycles"));
     EXPECT_GE(kept[0].at("cycles"), kept[0].at("bound_cycles"));
     EXPECT_THAT(read("plot.svg"), testing::StartsWith("<svg "));
 
-    const nlohmann::json tuned = rows("--op gemm --shape 32x32x64 --sweep vec.ii=2,3 --retune");
+    const nlohmann::json tuned = rows("--op gemm --shape 64x64x128 --sweep vec.ii=2,3 --retune");
     EXPECT_LE(tuned[0].at("cycles"), kept[0].at("cycles"));
     EXPECT_EQ(tuned[1].at("cycles"), kept[1].at("cycles")) << "the machine as it is";
     // What was tuned for another machine is kept apart.
