@@ -1,6 +1,8 @@
 #include "model/kernels.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -131,18 +133,35 @@ ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_pt
     const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
     constexpr uint64_t drafted = 4000, tried = 8;
     const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
+    const std::vector<PricedPoint> points = rank_by_draft(task, drafted, measured + tried, 1, 0).points;
     std::string failure = "its schedule space has no point";
+    struct Candidate {
+        std::optional<Routine> routine;   // that compiled
+        std::optional<int64_t> cycles;    // of its run, where that is not longer than another's
+        std::string failure;
+    };
+    std::atomic<int64_t> least{std::numeric_limits<int64_t>::max() - 1};
     uint64_t compiled = 0;
-    for (const PricedPoint &priced : rank_by_draft(task, drafted, measured + tried, 1, 1).points) {
-        try {
-            Routine routine = compile_routine(op, *workload, machine_, priced.point);
-            compiled++;
-            const int64_t cycles = measured > 1 ? cycles_alone(routine, *workload, machine_, chosen.cycles) : 0;
-            if (chosen.from.empty() || cycles < chosen.cycles) chosen = {std::move(routine), priced.point, "draft", chosen.bound_cycles, cycles};
-        } catch (const Error &error) {
-            failure = error.what();
+    for (size_t next = 0; compiled < measured && next < points.size();) {
+        std::vector<Candidate> batch(std::min(measured - compiled, points.size() - next));
+#pragma omp parallel for schedule(dynamic, 1)
+        for (size_t i = 0; i < batch.size(); i++) {
+            try {
+                batch[i].routine = compile_routine(op, *workload, machine_, points[next + i].point);
+                // A run as long as the best so far goes on, so that the choice among equals is the draft's, whoever ends first.
+                batch[i].cycles = measured > 1 ? cycles_alone(*batch[i].routine, *workload, machine_, least + 1) : 0;
+                for (int64_t best = least; *batch[i].cycles < best && !least.compare_exchange_weak(best, *batch[i].cycles);) {}
+            } catch (const std::exception &error) {
+                batch[i].failure = error.what();
+            }
         }
-        if (compiled == measured) break;
+        for (Candidate &candidate : batch) {
+            compiled += candidate.routine.has_value();
+            if (!candidate.failure.empty()) failure = candidate.failure;
+            if (candidate.cycles && (chosen.from.empty() || *candidate.cycles < chosen.cycles))
+                chosen = {std::move(*candidate.routine), points[next + static_cast<size_t>(&candidate - batch.data())].point, "draft", chosen.bound_cycles, *candidate.cycles};
+        }
+        next += batch.size();
     }
     if (!chosen.from.empty()) return chosen;
     try {

@@ -20,7 +20,7 @@ struct KernelOptions {
     bool tune = false;              // what has no winner, and keep it
     TuneOptions how;                // with `tune`
     // Without a winner: how many of the schedules that the draft likes best are run to choose one. 1: its best, not run.
-    uint64_t measured = 4;
+    uint64_t measured = 8;
     ScheduleCache *cache = nullptr;   // of what was chosen without a winner; null: chosen anew each time
 };
 

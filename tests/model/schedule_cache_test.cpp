@@ -50,7 +50,7 @@ TEST_F(Cache, SavesTheChoice) {
 }
 
 TEST_F(Cache, IsWhatDecides) {
-    const std::string key = "4: relu " + workload->text();
+    const std::string key = std::to_string(KernelOptions().measured) + ": relu " + workload->text();
     const Point slow = workload->naive_point(find_machine("ax01"));
     ScheduleCache(file).keep(key, {"draft", slow, 12345, ""});
     EXPECT_EQ(chosen().point, slow);

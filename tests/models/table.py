@@ -31,7 +31,7 @@ import zoo  # noqa: E402
 HEAD = """# Models
 
 Written by `tests/models/table.py`: each model with random weights, exported with `run_decompositions({})`, compiled with the database's
-winners (where there is none, with the fastest of four schedules that the draft likes best), and run on the simulator of a machine.
+winners (where there is none, with the fastest of eight schedules that the draft likes best), and run on the simulator of a machine.
 
 * *cosine*: the least over all outputs and seeds, against PyTorch in float32; *error* is the largest difference, relative to the largest
   output; both also for PyTorch's own bf16 run.
