@@ -168,17 +168,17 @@ private:
         const Expr tile = static_cast<int>(shape_.dilation_y) == 1 || taps_y_ == 1 ? Expr(t) : t % tap_tiles_ + t / tap_tiles_ * (static_cast<int>(shape_.dilation_y) * tap_tiles_);
         product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image(q, column, row * tap_tiles_ + tile, yb, g, b)) * f32(product.weights(q, o, co, t, g));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        sums(o, p, st, yb, co, g, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
-        const Expr at = r.y * plan_.strip_columns + r.x;
-        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
-        const int strip = plan_.strip_rows * plan_.strip_columns;
-        Expr e = sums(o, p % strip, p / strip, yb, co, g, b);
+        Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
         if (shape_.bias) {
             biases(o, co, g) = bf16(0.0f);
             biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
-            e = strict_float(e + biases(o, co, g));
+            start = biases(o, co, g);
         }
-        finished(o, p, yb, co, g, b) = e;
+        sums(o, p, st, yb, co, g, b) = start;
+        const Expr at = r.y * plan_.strip_columns + r.x;
+        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
+        const int strip = plan_.strip_rows * plan_.strip_columns;
+        finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
         // Back: 32 places are the weights, and row i of the product is output channel i.
         back.weights(k, w, pt, yb, co, g, b) = finished(k, pt * lanes + w, yb, co, g, b);
         back.rows(k, i) = identity(k, i);

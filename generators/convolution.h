@@ -78,8 +78,8 @@ struct ConvolutionPlan {
     int stored_pixels() const { return std::max(round_up(pixels, lanes), strips * strip_columns * strip_rows); }
 };
 
-// Sums over 32 lanes in float32, rounded to bf16, and in bf16 over the rows of the kernel, its columns and the blocks of
-// channels, blocks of channels innermost; the bias after that. The array turns image, kernel and result between the layout of the tensors and that
+// Sums over 32 lanes in float32, rounded to bf16, and in bf16, beginning with the bias, over the rows of the kernel, its columns and the
+// blocks of channels, blocks of channels innermost. The array turns image, kernel and result between the layout of the tensors and that
 // of its vectors: an infinity or NaN spreads over its block of 32 x 32 elements.
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point);
 

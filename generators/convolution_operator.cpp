@@ -237,12 +237,12 @@ private:
     bool keeps_pads(int64_t unroll, const Machine &machine) const {
         return shape_.columns() % unroll == 0 && (unroll == shape_.columns() || unroll % machine.pad.count == 0);
     }
-    // In the machine's order: 32 channels, blocks of channels, the columns of the kernel, its rows.
+    // In the machine's order: the bias, 32 channels, blocks of channels, the columns of the kernel, its rows.
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
-        double sum = 0, peak = 0;
+        double sum = bias, peak = std::abs(bias);
         for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
             for (int64_t v = 0; v < s.kernel_x; v++)
                 for (int64_t tile = 0; tile < s.channel_tiles(); tile++) {
@@ -258,8 +258,8 @@ private:
                     sum += dot;
                     peak = std::max({peak, std::abs(dot), std::abs(sum), within * float32_share});
                 }
-        result.values.push_back(sum + bias);
-        result.peaks.push_back(std::max({peak, std::abs(bias), std::abs(sum + bias)}));
+        result.values.push_back(sum);
+        result.peaks.push_back(peak);
     }
 
     // Where the elements of an arranged weight are in PyTorch's.
@@ -423,7 +423,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
     row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights do not";
-    row.card.fuses = "bias behind it";
+    row.card.fuses = "bias, with which the sums begin; behind those of banded weights";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side; of an image four numbers, above, left, below, right; of a line two", zero}, {"dilation", "steps between the elements of the kernel", one},
