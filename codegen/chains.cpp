@@ -73,6 +73,60 @@ bool steps_pointer(const Kernel &kernel, const ScheduleGraph &graph, const Op &o
     return steps && op.src[0] == op.dst && std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &other) { return other.dst == op.dst; }) == 1;
 }
 
+// Of a row of the pads that several chains read, such as a weight, each gets a load of its own.
+std::vector<Op> with_own_loads(Kernel &kernel, const std::vector<Op> &ops, int loop) {
+    const ScheduleGraph graph(kernel, ops, loop);
+    const auto shared = [&](const Edge &edge) { return ops[edge.from].opcode == Opcode::vreg_ld && reads(ops[edge.to], ops[edge.from].dst); };
+    std::vector<int> chain_of(ops.size());
+    std::iota(chain_of.begin(), chain_of.end(), 0);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (const Edge &edge : graph.edges) {
+            int &from = chain_of[edge.from], &to = chain_of[edge.to];
+            if (edge.distance > 0 || from == to || connects(kernel, ops[edge.from]) || connects(kernel, ops[edge.to]) || takes_over_mask(kernel, graph, edge) || shared(edge)) continue;
+            from = to = std::min(from, to);
+            changed = true;
+        }
+    }
+    const auto writes = [&](Reg r) { return std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return op.dst == r; }); };
+    // May it stand anywhere in the loop?
+    const auto fixed = [&](const Op &load) {
+        const bool changes = std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
+            return op.orders == load.access->allocation || (op.opcode != Opcode::vreg_ld && op.access && op.access->allocation == load.access->allocation);
+        });
+        const std::vector<Reg> sources = reads_of(load);
+        return !changes && writes(load.dst) == 1 && std::all_of(sources.begin(), sources.end(), [&](Reg r) { return writes(r) == 0; });
+    };
+    std::map<int32_t, const Op *> load_of;
+    for (const Op &op : ops) {
+        if (op.opcode != Opcode::vreg_ld || !op.access || op.mask.defined() || !fixed(op)) continue;
+        std::set<int> readers;
+        for (size_t i = 0; i < ops.size(); i++)
+            if (reads(ops[i], op.dst)) readers.insert(chain_of[i]);
+        if (readers.size() > 1) load_of[op.dst.id] = &op;
+    }
+    // In front of the first reader of each chain; one of them keeps the register.
+    std::vector<Op> result;
+    std::map<int, Renaming> own;
+    std::set<int32_t> kept;
+    for (size_t i = 0; i < ops.size(); i++) {
+        if (ops[i].opcode == Opcode::vreg_ld && load_of.count(ops[i].dst.id)) continue;
+        Op op = ops[i];
+        Renaming &names = own[chain_of[i]];
+        for (Reg r : reads_of(ops[i])) {
+            const auto load = load_of.find(r.id);
+            if (load == load_of.end() || names.count(r.id)) continue;
+            Op again = *load->second;
+            if (!kept.insert(r.id).second) again.dst = kernel.register_like(r);
+            names[r.id] = again.dst;
+            result.push_back(std::move(again));
+        }
+        rename(op, names);
+        result.push_back(std::move(op));
+    }
+    return result;
+}
+
 // Vectors of rows that are alike get their banks once their places are known, scalars those of the first row.
 void share_banks(Kernel &kernel, const ScheduleGraph &graph, const Chains &chains) {
     for (const std::vector<int> &chain : chains.alike)
@@ -85,14 +139,17 @@ void share_banks(Kernel &kernel, const ScheduleGraph &graph, const Chains &chain
 
 }  // namespace
 
-std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &ops, int loop) {
+std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &shared, int loop, RowLoads loads) {
+    const std::vector<Op> ops = loads == RowLoads::Own ? with_own_loads(kernel, shared, loop) : shared;
     const ScheduleGraph graph(kernel, ops, loop);
     const Chains chains = find_chains(kernel, graph, true);
-    if (chains.alike.empty()) return std::nullopt;
+    if (chains.alike.empty() || (loads == RowLoads::Own && chains.alike.size() == 1)) return std::nullopt;
     share_banks(kernel, graph, chains);
     AlikeRows rows{ops, {}};
     const int longest = *std::max_element(graph.height.begin(), graph.height.end());
     const int distance = resource_bound(kernel, ops) / static_cast<int>(chains.alike.size());
+    // Uses of one pointer are that close: loads that are placed last move further from each other.
+    const int most = std::max(1, distance / (loads == RowLoads::Own ? 4 : 2));
     for (const Op &step : ops) {
         if (!steps_pointer(kernel, graph, step)) continue;
         std::multimap<int, size_t> uses;   // by when the first row would use it at the earliest
@@ -101,7 +158,7 @@ std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &ops, 
         Reg pointer = step.dst;
         int first = uses.empty() ? 0 : uses.begin()->first;
         for (const auto &[cycle, position] : uses) {
-            if (cycle - first >= distance / 2) {
+            if (cycle - first >= most) {
                 first = cycle;
                 pointer = kernel.register_like(step.dst);
                 Op same;

@@ -356,13 +356,19 @@ void ModuloScheduler::order_operations(const ScheduleGraph &graph, bool overlapp
 }
 
 Unit ModuloScheduler::full_unit(const ScheduleGraph &graph, int interval) const {
-    if (!machine_.timed()) return Unit::None;
+    const std::vector<Unit> full = full_units(graph, interval);
+    return full.empty() ? Unit::None : full.front();
+}
+
+std::vector<Unit> ModuloScheduler::full_units(const ScheduleGraph &graph, int interval) const {
+    std::vector<Unit> full;
+    if (!machine_.timed()) return full;
     std::map<Unit, int> lanes;
     for (const Op &op : graph.ops)
         if (is_lane_operation(op.opcode)) lanes[info(op.opcode).unit]++;
     for (auto [unit, count] : lanes)
-        if (unit != Unit::Reduce && count * static_cast<int>(machine_.vec.ii) == interval) return unit;
-    return Unit::None;
+        if (unit != Unit::Reduce && count * static_cast<int>(machine_.vec.ii) == interval) full.push_back(unit);
+    return full;
 }
 
 void ModuloScheduler::merge_packets(ScheduleGraph &graph, int interval) {

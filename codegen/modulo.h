@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/chains.h"
 #include "codegen/passes.h"
 #include "codegen/schedule_graph.h"
 
@@ -49,7 +50,8 @@ using RunsLater = std::function<bool(const std::vector<Op> &epilogue)>;
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later);
 
 // The same of rows that are alike (chains.h) at one distance from each other, or of one row alone: each operation is placed once for all
-// rows, lanes and scalars before the loads that they read. Nothing if rows are not alike or no distance up to half more than the resource bound fits.
-std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap);
+// rows, lanes and scalars before the loads that they read; loads that rows have of their own behind all else. Nothing if rows are not
+// alike or no distance up to half more than the resource bound fits.
+std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, RowLoads loads);
 
 }  // namespace atalla::codegen

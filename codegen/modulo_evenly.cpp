@@ -16,8 +16,9 @@ int operations_of(const ScheduleGraph &graph, Unit unit) {
 
 }  // namespace
 
-std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop) {
+std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, RowLoads loads) {
     index_ = loop.index;
+    loads_last_ = loads == RowLoads::Own;
     claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
     const std::vector<int> stages = stages_allowed(graph, loop);
     order_operations(graph, true);
@@ -69,6 +70,8 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
     first_of_.clear();
+    // A second unit without a cycle to spare has the packets behind those of the first.
+    if (const std::vector<Unit> full = full_units(graph, interval); loads_last_ && full.size() > 1) table.reserve_unit(full[1], 1);
     std::map<int, size_t> position;
     for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
     // Of the operations behind one, in the next rows mostly, the one that leaves it the least time.
@@ -86,12 +89,26 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
         }
         return found;
     };
-    // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them.
-    const auto part_of = [&](int i) { return graph.ops[i].opcode == Opcode::vreg_ld ? 1 : graph.ops[i].opcode == Opcode::vreg_st ? 2 : 0; };
-    for (int part = 0; part < 3; part++)
+    // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them. Loads that rows
+    // have of their own are more, so stores choose first; and of what connects the rows, all that nothing orders has its place by then, since
+    // pointers step between the last row of an iteration and the first one of the next.
+    const Opcode last = loads_last_ ? Opcode::vreg_ld : Opcode::vreg_st;
+    const auto part_of = [&](int i) { return info(graph.ops[i].opcode).unit != Unit::Vlsu ? 0 : graph.ops[i].opcode == last ? 2 : 1; };
+    for (int part = 0; part < 3; part++) {
         for (int i : chains_.in_turn[0])
             if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return {false, in_the_way(i)};
-    return {chains_.in_turn.size() == chains_.alike.size() || place(graph, table, chains_.in_turn.back(), window, interval, 0).all, {}};
+        if (loads_last_ && part == 0 && !place_connecting(graph, table, window, interval, false)) return {};
+    }
+    return {place_connecting(graph, table, window, interval, true), {}};
+}
+
+bool ModuloScheduler::place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval, bool all) const {
+    if (chains_.in_turn.size() == chains_.alike.size()) return true;
+    const auto orders = [&](int e) { return graph.edges[e].from != graph.edges[e].to; };
+    return std::all_of(chains_.in_turn.back().begin(), chains_.in_turn.back().end(), [&](int i) {
+        const bool free = std::none_of(graph.in[i].begin(), graph.in[i].end(), orders) && std::none_of(graph.out[i].begin(), graph.out[i].end(), orders);
+        return graph.cycle[i] >= 0 || (!all && !free) || place(graph, table, i, window[i], interval, 0);
+    });
 }
 
 bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {
@@ -160,8 +177,8 @@ std::vector<int> ModuloScheduler::readers_beside(const ScheduleGraph &graph, int
     return readers;
 }
 
-std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap) {
-    return ModuloScheduler(kernel, shared_masks, overlap).run_evenly(kernel, graph, loop);
+std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, RowLoads loads) {
+    return ModuloScheduler(kernel, shared_masks, overlap).run_evenly(kernel, graph, loop, loads);
 }
 
 }  // namespace atalla::codegen

@@ -18,7 +18,7 @@ class ModuloScheduler {
 public:
     ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, OverlapIterations overlap);
     std::optional<ModuloSchedule> run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later);
-    std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop);
+    std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, RowLoads loads);
 
 private:
     // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
@@ -68,7 +68,8 @@ private:
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
     // after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping);
-    // The lane unit that the loop keeps busy in every cycle, if one does.
+    // The lane units that the loop keeps busy in every cycle; the first of them, if there is one.
+    std::vector<Unit> full_units(const ScheduleGraph &graph, int interval) const;
     Unit full_unit(const ScheduleGraph &graph, int interval) const;
     // Where a lane unit sets the pace, the packets between two of its operations can be one: the hardware waits for the unit
     // anyway, and the instruction cache holds a longer loop.
@@ -108,6 +109,8 @@ private:
         std::optional<size_t> in_the_way;
     };
     Even place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
+    // What connects rows: what nothing else orders, or all that has no place yet.
+    bool place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval, bool all) const;
     // The operations at one position of all rows.
     bool place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start);
     // The first cycle that those with a place leave an operation by way of others without one, such as a row that is stored and loaded again.
@@ -124,6 +127,7 @@ private:
     Reg index_;                              // of the loop
     std::vector<Claim> claims_;              // of its operations
     Chains chains_;
+    bool loads_last_ = false;                // of rows that follow each other evenly: loads behind stores, and two full units in turn
     bool evenly_ = false;                    // are rows placed at one distance?
     std::vector<int> not_before_;            // of rows that follow each other evenly: the first cycle that an operation of the first row may have
     std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit

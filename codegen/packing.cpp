@@ -218,25 +218,31 @@ private:
     void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
-        const std::vector<RegInfo> registers = kernel_.registers;
-        std::optional<AlikeRows> rows = alike_rows(kernel_, blocks_[b].ops, loop_of(b));
-        if (!rows) return;
-        ScheduleGraph even(kernel_, rows->loop, loop_of(b));
-        std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, overlap);
         // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
         constexpr int64_t waits = 16;   // one of so many cycles
         const auto cycles = [&](const ModuloSchedule &one) {
             const int64_t issued = one.interval * (loop.extent + one.stages - 1);
             return one.evicting ? issued + issued / waits : issued;
         };
-        if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) {
-            std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
-            return;
+        std::optional<AlikeRows> best;
+        const std::vector<RegInfo> before = kernel_.registers;
+        std::vector<RegInfo> registers = before;
+        for (const RowLoads loads : {RowLoads::Shared, RowLoads::Own}) {
+            std::copy(before.begin(), before.end(), kernel_.registers.begin());
+            std::optional<AlikeRows> rows = alike_rows(kernel_, blocks_[b].ops, loop_of(b), loads);
+            if (!rows) continue;
+            ScheduleGraph even(kernel_, rows->loop, loop_of(b));
+            std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, overlap, loads);
+            if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) continue;
+            schedule = std::move(spaced);
+            graph = std::move(even);
+            best = std::move(rows);
+            registers = kernel_.registers;
         }
-        schedule = std::move(spaced);
-        graph = std::move(even);
-        blocks_[b].ops = std::move(rows->loop);
-        blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), rows->in_front.begin(), rows->in_front.end());
+        std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
+        if (!best) return;
+        blocks_[b].ops = std::move(best->loop);
+        blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), best->in_front.begin(), best->in_front.end());
     }
 
     // Idle stages take the time of whole iterations. Code in front of the loop and behind it is as many operations, which run beside others,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -54,6 +55,8 @@ struct AlikeChains : Fixture, testing::Test {
     std::vector<Op> ops;
 };
 
+struct SpacedChains : AlikeChains, testing::WithParamInterface<RowLoads> {};
+
 TEST_F(AlikeChains, AreFound) {
     const Chains chains = find_chains(kernel, ScheduleGraph(kernel, ops, 0), true);
     ASSERT_EQ(chains.alike.size(), static_cast<size_t>(rows));
@@ -73,12 +76,12 @@ TEST_F(AlikeChains, OneRowIsAlikeItself) {
     EXPECT_EQ(chains.alike[0].size(), 5u);
 }
 
-TEST_F(AlikeChains, FollowEachOtherAtOneDistance) {
-    const std::optional<AlikeRows> alike = alike_rows(kernel, ops, 0);
+TEST_P(SpacedChains, FollowEachOtherAtOneDistance) {
+    const std::optional<AlikeRows> alike = alike_rows(kernel, ops, 0, GetParam());
     ASSERT_TRUE(alike);
     EXPECT_TRUE(alike->in_front.empty()) << "each pointer is used by one operation of a row";
     ScheduleGraph graph(kernel, alike->loop, 0);
-    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long);
+    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, GetParam());
     ASSERT_TRUE(schedule);
     EXPECT_GE(schedule->interval, resource_bound(kernel, ops));
     EXPECT_LE(schedule->interval, resource_bound(kernel, ops) + rows) << "at most one cycle a row more than a lane unit needs";
@@ -87,6 +90,34 @@ TEST_F(AlikeChains, FollowEachOtherAtOneDistance) {
     for (int row = 1; row < rows; row++)
         for (size_t i = 0; i < chains[0].size(); i++)
             EXPECT_EQ(graph.cycle[chains[static_cast<size_t>(row)][i]], (graph.cycle[chains[0][i]] + row * distance) % schedule->interval) << fmt::format("operation {} of row {}", i, row);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, SpacedChains, testing::Values(RowLoads::Shared, RowLoads::Own));
+
+TEST_F(AlikeChains, LoadWhatTheyShareEach) {
+    // A vector that all rows are multiplied by, loaded in front of them.
+    const Reg weight = vector("weight");
+    const int weights = allocation("weights", 1);
+    for (int row = 0; row < rows; row++) {
+        Op &product = ops[static_cast<size_t>(5 * row + 3)];
+        product.opcode = Opcode::mul_vv;
+        product.src[1] = weight;
+    }
+    ops.insert(ops.begin(), load(weight, weights, 0));
+    EXPECT_EQ(find_chains(kernel, ScheduleGraph(kernel, ops, 0), true).alike.size(), 1u) << "one load connects them all";
+    const std::optional<AlikeRows> alike = alike_rows(kernel, ops, 0, RowLoads::Own);
+    ASSERT_TRUE(alike);
+    EXPECT_EQ(alike->loop.size(), ops.size() + rows - 1);
+    const std::vector<std::vector<int>> chains = find_chains(kernel, ScheduleGraph(kernel, alike->loop, 0), true).alike;
+    ASSERT_EQ(chains.size(), static_cast<size_t>(rows));
+    std::set<Reg> own;
+    for (const std::vector<int> &chain : chains)
+        for (int i : chain)
+            if (const Op &one = alike->loop[static_cast<size_t>(i)]; one.access && one.access->allocation == weights) own.insert(one.dst);
+    EXPECT_EQ(own.size(), static_cast<size_t>(rows)) << "a register each";
+
+    ops.push_back(store(weight, weights, 0));
+    EXPECT_FALSE(alike_rows(kernel, ops, 0, RowLoads::Own)) << "what the loop changes has to be loaded where it was";
 }
 
 TEST_F(AlikeChains, HaveAPointerForLateUses) {
@@ -101,7 +132,7 @@ TEST_F(AlikeChains, HaveAPointerForLateUses) {
         again.push_back(moving(store(product, out, row), to));
     }
     again.insert(again.end(), ops.end() - 2, ops.end());
-    const std::optional<AlikeRows> alike = alike_rows(kernel, again, 0);
+    const std::optional<AlikeRows> alike = alike_rows(kernel, again, 0, RowLoads::Shared);
     ASSERT_TRUE(alike);
     ASSERT_EQ(alike->in_front.size(), 1u);
     const Reg late = alike->in_front[0].dst;
