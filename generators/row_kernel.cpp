@@ -65,6 +65,16 @@ namespace {
 // Packets of a vector's straight-line code, sums by weights of the array aside.
 double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.packets : operations(cost) / 2; }
 
+// Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all that are
+// read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are taken not to.
+bool rows_overlap(const RowShape &shape, const Point &point, const RowCost &cost, double unit) {
+    constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
+    if (point["grouped"] != 0 || point["stored"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
+    if (!cost.waits) return true;
+    const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
+    return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way && iterations * straight * unit >= with_waits * cost.latency;
+}
+
 // A row whose vectors are in loops, one for each pass: what a step takes beside its lanes, and lanes that no other pass overlaps.
 // Unrolled rows have code of their own, and that of all is fetched anew each time where the instruction cache does not hold it.
 double looped_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
@@ -91,8 +101,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
                                                                 : vectors * static_cast<double>(machine.ex3.ii));
     if (!machine.timed())
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
-    const bool overlaps = !cost.waits && point["grouped"] == 0 && point["stored"] == 0 && unrolled >= vectors;
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
+    const bool overlaps = rows_overlap(shape, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
     const double packets = unrolled_rows * unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0));
     constexpr double block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.2;

@@ -283,6 +283,16 @@ TEST_F(Rows, DraftOfRowsThatOverlap) {
     }
 }
 
+// Rows that wait for their own sums overlap too, where that leaves registers and few iterations take as long as one row.
+TEST_F(Rows, DraftOfNormalizationsThatOverlap) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    const auto workload = find_operator("layer_norm").workload({{"shape", "1024x128,128,128"}});
+    const auto draft = [&](int64_t unroll) {
+        return workload->draft(machine, {{"rows", 128}, {"row_unroll", unroll}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}});
+    };
+    for (const int64_t unroll : {1, 2, 8}) EXPECT_LT(draft(4), draft(unroll)) << unroll;
+}
+
 // Tensors without elements are legal: the results have none either, or are what sums and means of nothing are.
 TEST_F(Rows, WithoutElements) {
     struct Case {
