@@ -22,6 +22,11 @@ struct Role {
     double weight = 0;
     size_t stored = 0;   // registers that straight code stores and no inner loop uses
     std::vector<int> banks;
+    std::vector<double> shares;   // of the registers that each bank has
+    double share(int bank) const {
+        const auto found = std::find(banks.begin(), banks.end(), bank);
+        return found == banks.end() ? 0 : shares[static_cast<size_t>(found - banks.begin())];
+    }
 };
 
 struct RoleKey {
@@ -189,32 +194,43 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     std::vector<int> order(roles.size());
     for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return roles[a].weight > roles[b].weight; });
-    std::vector<double> load(banks, 0);
-    std::vector<int> placed;
-    for (int r : order) {
-        Role &role = roles[r];
-        std::vector<std::pair<double, int>> costs;
-        for (int bank = 0; bank < banks; bank++) {
-            double cost = load[bank] / 64;
-            for (int other : placed)
-                if (std::find(roles[other].banks.begin(), roles[other].banks.end(), bank) != roles[other].banks.end())
-                    cost += conflict[r][other] / static_cast<double>(roles[other].banks.size());
-            costs.push_back({cost, bank});
+    // Gives each role its banks, and returns what these cost. A role that fills more than two has as much in each of them, or in the
+    // last what does not fit the others, which leaves that one to roles that are read beside it.
+    const auto place = [&](bool rest_in_last) {
+        std::vector<double> load(banks, 0);
+        std::vector<int> placed;
+        double total = 0;
+        for (int r : order) {
+            Role &role = roles[r];
+            std::vector<double> conflicts(banks, 0);
+            std::vector<std::pair<double, int>> costs;
+            for (int bank = 0; bank < banks; bank++) {
+                for (int other : placed) conflicts[bank] += conflict[r][other] * roles[other].share(bank);
+                costs.push_back({conflicts[bank] + load[bank] / 64, bank});
+            }
+            std::stable_sort(costs.begin(), costs.end());
+            const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
+            // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
+            const int least = role.stored >= many_stored ? 2 : 1;
+            const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);
+            const bool rest = rest_in_last && wanted > 2;
+            role.banks.clear();
+            for (int i = 0; i < wanted; i++) role.banks.push_back(costs[i].second);
+            std::sort(role.banks.begin(), role.banks.end() - rest);
+            role.shares.assign(role.banks.size(), 0);
+            const size_t even = role.banks.size() - rest;
+            for (size_t i = 0; i < role.registers.size(); i++) {
+                const size_t at = rest && i % static_cast<size_t>(at_once) >= even * registers_for_one_bank ? even : i % even;
+                kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
+                role.shares[at] += 1 / static_cast<double>(role.registers.size());
+                load[role.banks[at]]++;
+            }
+            for (size_t i = 0; i < role.banks.size(); i++) total += conflicts[role.banks[i]] * role.shares[i];
+            placed.push_back(r);
         }
-        std::stable_sort(costs.begin(), costs.end());
-        const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
-        // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
-        const int least = role.stored >= many_stored ? 2 : 1;
-        const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);
-        for (int i = 0; i < wanted; i++) role.banks.push_back(costs[i].second);
-        std::sort(role.banks.begin(), role.banks.end());
-        for (size_t i = 0; i < role.registers.size(); i++) {
-            const int bank = role.banks[i % role.banks.size()];
-            kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(bank);
-            load[bank]++;
-        }
-        placed.push_back(r);
-    }
+        return total;
+    };
+    if (const double even = place(false); even > 0 && place(true) >= even) place(false);
 }
 
 }  // namespace atalla::codegen
