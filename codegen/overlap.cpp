@@ -213,7 +213,7 @@ private:
             chain_.pop_back();
             return;
         }
-        const bool hot = has_loop(rest) && !has_varying_loop(kernel_, rest);   // transfers are counted out for loops that always run as often
+        const bool loops = has_loop(rest), hot = loops && !has_varying_loop(kernel_, rest);   // transfers are counted out for loops that always run as often
         if (stores.size() > 1) throw Error("cannot generate code: one loop writes more than one ring-buffered result");
         rings_.use_slots(rest);
 
@@ -230,14 +230,16 @@ private:
         Body body;
         std::optional<ResultTransfer> result;
         if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], split_runs(stores[0]->tiles));
-        if (rotate || early) result->wait(body);
+        const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
+        const bool at_once = std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
+        // Of straight code it leaves as soon as it is made, and has the time of the next iteration.
+        const bool from_straight = early && !loops && at_once;
+        if (rotate || (early && !from_straight)) result->wait(body);
         if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
         // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
         // transfer a pad, which starts as soon as the result is made.
-        const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
-        const bool at_once = std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
         std::vector<SpreadTransfer> transfers;
         int64_t first_tiles = 0;
         for (const Channel &c : results) {
@@ -250,7 +252,7 @@ private:
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
-        const bool direct = spreads && at_once && result;
+        const bool direct = result && ((spreads && at_once) || from_straight);
         if (result) result->reset(direct, before);
         loads_at_once_ = false;
         for (size_t i = 0; i < loads.size(); i++) {
@@ -275,7 +277,8 @@ private:
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
-            if (direct) result->start_direct(body);
+            if (from_straight) result->start_behind(before, body);
+            else if (direct) result->start_direct(body);
             else if (result) result->note(false, body);
         }
         loop.body = std::move(body);

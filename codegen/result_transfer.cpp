@@ -85,6 +85,14 @@ void ResultTransfer::start_direct(Body &out) const {
     out.push_back(rings_.other_slot(copy_.allocation, current(), current()));
 }
 
+void ResultTransfer::start_behind(Body &before, Body &out) const {
+    for (const Channel &c : channels_)
+        for (Reg r : c.pad) before.push_back(value_op(r, {0, {}}));
+    constexpr bool late = true;
+    code_.wait(channels_, out, late);
+    start_direct(out);
+}
+
 void ResultTransfer::aim_before(Body &out) const {
     fence(out);
     for (const Channel &c : channels_) code_.aim(c, true, slot_, leaving_, {}, out);

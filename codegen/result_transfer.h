@@ -31,6 +31,8 @@ public:
     void note(bool armed, Body &out) const;
     // Starts the result at once.
     void start_direct(Body &out) const;
+    // The same at the end of straight code, behind all that need not wait for the result before. `before`: in front of the nest.
+    void start_behind(Body &before, Body &out) const;
     // Points the channels one step before the result that leaves.
     void aim_before(Body &out) const;
     // The result that waits leaves from inside the hot loop where that is one block and the transfers are few.
