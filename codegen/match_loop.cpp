@@ -293,12 +293,15 @@ void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool 
     run_loop(loop, std::move(result), variable, body_);
 }
 
-// How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all.
+// How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all. A first iteration that is
+// worth peeling is where another is sure to follow.
 void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent) {
     std::optional<Limits> limits = scope_.range(extent);
     if (!limits) fail("how often loop '" + loop->name + "' runs has no bounds", Stmt(loop));
     if (limits->high <= 0) return;
-    if (optimize_ && limits->low > 1 && worth_peeling(loop)) {
+    // Behind many iterations it matters more that the nest is short.
+    constexpr int64_t few_iterations = 16;
+    if (optimize_ && limits->low > 1 && limits->high <= few_iterations && worth_peeling(loop)) {
         scope_.bind(loop->name, first);
         visit(loop->body);
         scope_.unbind(loop->name);
