@@ -1,6 +1,7 @@
 // Physical registers: liveness over the blocks, then a linear scan with bank preferences.
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -135,6 +136,26 @@ private:
         return numbers;
     }
 
+    // What a register would cost in each bank: packets that read it beside another of the bank.
+    std::vector<double> conflicts(const Interval &interval, int banks) const {
+        constexpr double loop_weight = 10;
+        std::vector<double> cost(static_cast<size_t>(banks));
+        const RegisterClass cls = kernel_.cls(interval.reg);
+        for (const Block &block : blocks_)
+            for (const OpGroup &packet : block.packets) {
+                std::set<Reg> read;
+                for (const Op &op : packet)
+                    for (Reg r : reads_of(op)) read.insert(r);
+                if (!read.contains(interval.reg)) continue;
+                for (Reg r : read) {
+                    const RegInfo &other = kernel_.registers[static_cast<size_t>(r.id)];
+                    const int bank = other.physical >= 0 ? other.physical : other.bank;
+                    if (r != interval.reg && other.cls == cls && bank >= 0 && r != zero_scalar) cost[static_cast<size_t>(bank % banks)] += block.end.kind == Terminator::Loop ? loop_weight : 1;
+                }
+            }
+        return cost;
+    }
+
     void scan(const std::vector<Interval> &intervals, RegisterClass cls) {
         const int count = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar : cls == RegisterClass::Vector ? machine_.regs.vector : machine_.regs.mask);
         const int banks = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar_banks : cls == RegisterClass::Vector ? machine_.regs.vector_banks : machine_.regs.mask_banks);
@@ -153,9 +174,11 @@ private:
             }
             int bank = reg.bank < 0 ? -1 : reg.bank % banks;  // preferences are made for four banks
             if (bank < 0 || free[bank].empty()) {
+                const std::vector<double> cost = bank < 0 ? std::vector<double>(static_cast<size_t>(banks)) : conflicts(interval, banks);
+                const auto rank = [&](int b) { return std::tuple(free[b].empty(), cost[static_cast<size_t>(b)], -static_cast<int64_t>(free[b].size())); };
                 bank = 0;
                 for (int b = 1; b < banks; b++)
-                    if (free[b].size() > free[bank].size()) bank = b;
+                    if (rank(b) < rank(bank)) bank = b;
             }
             if (free[bank].empty())
                 throw TooFewRegisters(fmt::format("cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
