@@ -421,11 +421,11 @@ private:
         }
         if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
         if (hides_end()) {
-            in_groups(X.update(update++), softmax_unroll_, j, {iu}, {ib});
+            in_groups(X.update(update++), lane_rows(), j, {iu}, {ib});
             behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
             in_pads({behind});
         }
-        if (skips_ && !whole_rows_) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {last_seen.x, ib});
+        if (skips_ && !whole_rows_) in_groups(X.update(update++), lane_rows(), j, {iu}, {last_seen.x, ib});
         if (shape_.causal) {
             later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
             for (int u = 0; u < 2; u++) later.update(u).vectorize(j, lanes);
@@ -497,6 +497,14 @@ private:
         largest_lanes.compute_at(p, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
         largest.compute_at(p, i).update().atomic().vectorize(r);
         in_registers({largest_lanes, largest, M, inverse});
+    }
+    // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too
+    // few to make up for what more code and row offsets cost around them.
+    int lane_rows() const {
+        int rows = softmax_unroll_;
+        for (int more = 2 * rows; blocks_ > 1 && more <= 16; more += softmax_unroll_)
+            if (rows_ % more == 0) rows = more;
+        return rows;
     }
     int most_hidden_rows() const {
         if (!skips_) return lanes * key_tiles_;
