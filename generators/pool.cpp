@@ -108,7 +108,8 @@ private:
         const Expr element = pixel(x * sx + taps.x, y * sy + taps.y);
         Expr value;
         if (takes_columns(shape_)) {
-            maxima.emplace("", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, [&](const Expr &row) { return pixel(x, y * sy + row); });
+            // A maximum takes the place of a column that no window beside it has, and the others stay.
+            maxima.emplace("", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)), [&](const Expr &row) { return pixel(x, y * sy + row); });
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);

@@ -77,7 +77,7 @@ public:
 class PlanePool {
 public:
     PlanePool(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), unroll_(size(point["unroll"])), weight_unroll_(size(point["weight_unroll"])), planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)),
+        : shape_(shape), machine_(machine), unroll_(size(point["unroll"])), first_column_(size(point["first_column"])), weight_unroll_(size(point["weight_unroll"])), planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)),
           taps_(size(shape.x.kernel * shape.y.kernel)), width_(size(shape.x.size)), pixels_(width_ * size(shape.y.size)), columns_(size(shape.x.results)),
           places_(columns_ * size(shape.y.results)), row_tiles_(tiles_of(width_)), tile_(ceil_div(width_, row_tiles_)) {}
 
@@ -145,7 +145,7 @@ private:
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b;
         const Expr element = framed_(l, x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y, b);
         if (takes_columns(shape_)) {
-            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start),
+            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
                              [&](const Expr &row) { return framed_(l, x, y * size(py.stride) + size(py.start) + row, b); });
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
@@ -260,7 +260,7 @@ private:
 
     const PoolShape &shape_;
     const Machine &machine_;
-    int unroll_, weight_unroll_, planes_, channels_, taps_, width_, pixels_, columns_, places_;
+    int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, width_, pixels_, columns_, places_;
     int row_tiles_, tile_;   // parts of a row that are turned at once, and their pixels
     Names v_;
     Var p_{"p"}, c_{"c"};
@@ -303,14 +303,17 @@ std::vector<int64_t> unrolls_of(const PoolShape &shape) {
 
 Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     Space space;
-    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32});
+    std::vector<int64_t> first_columns = {0};
+    if (const int64_t own = takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
+    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32})
+        .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
     space.constraint("pads", {"unroll"}, "32 planes of the image, framed by the padding, and their results fit the pads.",
                      [=](const Point &point) { return planes_fit(shape, machine, point["unroll"]); });
     return space;
 }
 
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}};
+    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}, {"first_column", 0}};
     for (int64_t unroll : unrolls_of(shape)) {
         point.set("unroll", unroll);
         if (planes_fit(shape, machine, unroll)) return point;

@@ -17,6 +17,8 @@ bool takes_columns(const PoolShape &shape) {
 
 int64_t shared_columns(const PoolAxis &axis, int64_t windows) { return (windows - 1) * axis.stride + axis.kernel; }
 
+int64_t own_column(const PoolAxis &axis) { return axis.kernel < 2 * axis.stride ? std::max<int64_t>(0, axis.kernel - axis.stride) : 0; }
+
 int64_t window_operations(const PoolShape &shape, int64_t windows) {
     if (shape.kind != Pooling::Max) return windows * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
     if (!takes_columns(shape)) return 4 * windows * shape.x.kernel * shape.y.kernel;
@@ -25,7 +27,7 @@ int64_t window_operations(const PoolShape &shape, int64_t windows) {
 
 Expr larger(const Expr &element, const Expr &so_far) { return select(strict_float(element != element), element, strict_float(max(element, so_far))); }
 
-WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, const std::function<Expr(Expr)> &element)
+WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Expr(Expr)> &element)
     : window("window" + number), column_("column" + number), lane_(vars[0]) {
     column_(vars) = element(0);
     if (rows > 1) {
@@ -33,8 +35,6 @@ WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &va
         column_(vars) = larger(element(below_.x), column_(vars));
     }
     std::vector<Expr> at(vars.begin(), vars.end());
-    // From a column on that no window beside it has, if there is one: the maximum takes its place, and the others stay.
-    const int first = columns < 2 * stride ? std::max(0, columns - stride) : 0;
     at[1] = vars[1] * stride + start + first;
     window(vars) = column_(at);
     if (columns > 1) {

@@ -15,14 +15,16 @@ namespace atalla {
 bool takes_columns(const PoolShape &shape);
 // Columns that so many neighbouring windows have.
 int64_t shared_columns(const PoolAxis &axis, int64_t windows);
+// A column of each window that no window beside it has; 0 where there is none.
+int64_t own_column(const PoolAxis &axis);
 // Lane operations of so many neighbouring windows, a factor of each element left out.
 int64_t window_operations(const PoolShape &shape, int64_t windows);
 
 class WindowMaxima {
 public:
     // Over vars (lanes, x, y and what is around). The windows are `stride` columns apart, the first one begins at `start`; element(row)
-    // is that of column x in a row of window y.
-    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, const std::function<Halide::Expr(Halide::Expr)> &element);
+    // is that of column x in a row of window y. A maximum starts from column `first` of its window and goes round.
+    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Halide::Expr(Halide::Expr)> &element);
 
     // Columns once for all windows in straight-line code, a window at a time.
     void schedule(const Halide::LoopLevel &windows, const Halide::LoopLevel &one_window);
