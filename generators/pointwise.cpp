@@ -39,7 +39,7 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
 }
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
-    const Tiling t = blocks_.tiling(machine, point["block"]);
+    const Tiling t = blocks_.tiling(machine, point);
     return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
                        point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s");
 }
@@ -73,7 +73,7 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 }
 
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
-    const Tiling t = blocks_.tiling(machine, point["block"]);
+    const Tiling t = blocks_.tiling(machine, point);
     double others = 1;
     for (size_t d = 2; d < nest_.dims.size(); d++) others *= static_cast<double>(nest_.dims[d].extent);
     const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);

@@ -27,10 +27,10 @@ PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts)
 Space PointwiseBlocks::space(const Machine &machine) const {
     Space space;
     std::set<int64_t> sizes;
-    const Tiling whole = tiling(machine, nest_.dims.size() == 1 ? nest_.dims[0].extent : largest());
+    const Tiling whole = tiling(machine, nest_.dims.size() == 1 ? nest_.dims[0].extent : largest(), false);
     for (int64_t rows = row_step(machine); rows <= most_buffer_rows / 2; rows *= 2) {
         const int64_t size = size_of(machine, rows);
-        if (fits(machine, tiling(machine, size))) sizes.insert(size);
+        if (fits(machine, tiling(machine, size, false))) sizes.insert(size);
     }
     // Rows with a number each are straight-line code where they are not whole vectors of such numbers.
     const bool short_code = !has_column() || largest() % lanes == 0 || largest() <= 4 * lanes;
@@ -43,10 +43,10 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
-        return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point["block"]), point["pads"]) > 1);
+        return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
     });
-    space.constraint("room", {"pads", "block"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
-        const Tiling t = blocks.tiling(machine, point["block"]);
+    space.constraint("room", {"pads", "block", "parts"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
+        const Tiling t = blocks.tiling(machine, point);
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
         const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
         const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
@@ -77,7 +77,7 @@ int64_t PointwiseBlocks::size_of(const Machine &machine, int64_t rows) const {
     return std::min(largest() / step * step, std::max(step, high / step * step));
 }
 
-Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block) const {
+Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_parts) const {
     const int64_t pads = machine.pad.count;
     Tiling t;
     t.width = nest_.dims[0].extent;
@@ -92,7 +92,7 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block) const {
     }
     t.guarded = t.cols % lanes != 0;
     t.stored_cols = round_up(t.cols, lanes);
-    if (nest_.dims.size() > 1 && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
+    if (nest_.dims.size() > 1 && !in_parts && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
     t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
     return t;
 }
@@ -102,14 +102,16 @@ bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
 }
 
-// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01.
+// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01; that of long rows which end inside vectors and go round the
+// pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14 images.
 double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
     if (!machine.timed()) return 1;
-    constexpr double interleaved = 1.6, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
-    const Tiling t = tiling(machine, point["block"]);
+    constexpr double interleaved = 1.6, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
+    const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.rows * t.stored_cols / point["pads"];
     const bool open = point["parts"] == in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
-    const double layout = open ? 1 : point["parts"] == 0 ? interleaved : part < page ? less_than_a_page : more_than_a_page;
+    const bool long_ends = nest_.dims.size() > 1 && t.guarded && t.stored_cols > 2 * lanes;
+    const double layout = open ? 1 : point["parts"] == 0 ? (long_ends ? interleaved_ends : interleaved) : part < page ? less_than_a_page : more_than_a_page;
     return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 

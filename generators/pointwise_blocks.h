@@ -31,7 +31,7 @@ public:
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
     // goes round; `parts`, how a block lies in them.
     Space space(const Machine &machine) const;
-    Tiling tiling(const Machine &machine, int64_t block) const;
+    Tiling tiling(const Machine &machine, const Point &point) const { return tiling(machine, point["block"], point["parts"] == 1); }
     // The result as pages, of which a block has a piece of two neighbours.
     LoopNest pages_of(const Machine &machine, int64_t block) const;
     static Tiling pages_tiling(int64_t block);
@@ -46,6 +46,8 @@ public:
     bool has_column() const { return columns_ > 0; }
 
 private:
+    // `in_parts`: a row lies in one pad; otherwise long rows go round them.
+    Tiling tiling(const Machine &machine, int64_t block, bool in_parts) const;
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
     int64_t row_step(const Machine &machine) const;
     int64_t most_cols(const Machine &machine) const;

@@ -25,7 +25,7 @@ template <class Param> void set_page_strides(Param param, const Machine &machine
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
     const bool paged = point["parts"] == PointwiseBlocks::in_pages;
     const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : nest_;
-    const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point["block"]);
+    const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || rank > 2;
     const auto size = [](int64_t n) { return static_cast<int>(n); };
