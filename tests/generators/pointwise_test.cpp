@@ -149,6 +149,17 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     };
     check("mul", "64x96,64x1", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 64}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
     check("batch_norm", "2x32x10x10,32,32,32,32", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 32}, {"unroll", 16}, {"pads", 2}, {"parts", 1}}});
+    // Rows of five vectors that end inside the last one, each in one pad.
+    check("batch_norm", "2x32x12x12,32,32,32,32", {{{"block", 32}, {"unroll", 16}, {"pads", 4}, {"parts", 1}}, {{"block", 32}, {"unroll", 4}, {"pads", 2}, {"parts", 1}}});
+}
+
+// Long rows that end inside vectors take transfers of their own for their ends in every pad that they go round.
+TEST(Pointwise, DraftOfRowsThatEndInsideVectors) {
+    for (const auto &[op, shape, block] : std::vector<std::tuple<const char *, const char *, int64_t>>{{"batch_norm", "4x64x28x28,64,64,64,64", 64}, {"add", "512x300,300", 24}}) {
+        const Point in_parts = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 1}}, around = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 0}};
+        const auto workload = find_operator(op).workload({{"shape", shape}});
+        EXPECT_LT(workload->draft(find_machine("ax01"), in_parts), workload->draft(find_machine("ax01"), around)) << op << " " << shape;
+    }
 }
 
 TEST(ProductExpression, RefusesByName) {
