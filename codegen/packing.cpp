@@ -214,17 +214,29 @@ private:
         return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
     }
 
-    // Rows that are alike at one distance from each other, where the whole loop gets shorter.
+    // What a loop takes whose iterations do not overlap, its code from memory included, if it is entered so many times.
+    double straight_cycles(size_t b, double entered) const {
+        const ScheduleGraph graph = code_of(b, blocks_[b].ops).schedule(1).first;
+        const auto iterations = static_cast<double>(kernel_.loops[static_cast<size_t>(loop_of(b))].extent);
+        return entered * iterations * static_cast<double>(issue_cycles(machine_, graph)) + fetch_cycles(machine_) * static_cast<double>(gather(graph).size());
+    }
+
+    // Rows that are alike at one distance from each other, where the whole loop gets shorter, its code from memory included.
     void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
         // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
         constexpr int64_t waits = 16;   // one of so many cycles
-        const auto cycles = [&](const ModuloSchedule &one) {
+        const auto entered = static_cast<double>(executions(kernel_, blocks_, b - 1));
+        const auto cycles = [&](const ModuloSchedule &one, const ScheduleGraph &code) {
+            constexpr size_t slots_filled = 2;   // of a packet in front of the loop or behind it
             const int64_t issued = one.interval * (loop.extent + one.stages - 1);
-            return one.evicting ? issued + issued / waits : issued;
+            const size_t packets = gather(code).size() + (one.prologue.size() + one.epilogue.size()) / slots_filled;
+            return entered * static_cast<double>(one.evicting ? issued + issued / waits : issued) + fetch_cycles(machine_) * static_cast<double>(packets);
         };
         std::optional<AlikeRows> best;
+        std::optional<double> least;
+        if (schedule) least = cycles(*schedule, graph);
         const std::vector<RegInfo> before = kernel_.registers;
         std::vector<RegInfo> registers = before;
         for (const RowLoads loads : {RowLoads::Shared, RowLoads::Own}) {
@@ -233,7 +245,10 @@ private:
             if (!rows) continue;
             ScheduleGraph even(kernel_, rows->loop, loop_of(b));
             std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, overlap, loads);
-            if (!spaced || (schedule && cycles(*schedule) <= cycles(*spaced))) continue;
+            if (!spaced) continue;
+            if (!least) least = straight_cycles(b, entered);
+            if (*least <= cycles(*spaced, even)) continue;
+            least = cycles(*spaced, even);
             schedule = std::move(spaced);
             graph = std::move(even);
             best = std::move(rows);
