@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -202,6 +204,7 @@ private:
         std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
         require_placed(graph, placed);
         fusions_.clear();
+        promised_.clear();
         if (options_.fuse) fuse(graph, placed, find_padding_fusions);
         if (options_.fuse) fuse(graph, placed, find_depthwise_fusions);
         arrange(graph, placed);
@@ -252,6 +255,7 @@ private:
     using FindFusions = std::function<std::vector<Fusion>(Graph &, const std::vector<PlacedNode> &, const FusionSavings &)>;
     void fuse(Graph &graph, std::vector<PlacedNode> &placed, const FindFusions &find) {
         const auto saves = [&](const Fusion &fusion) -> int64_t {
+            if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
             loadable::FusionT found;
             try {
                 found.kernel = title_of(fusion.kernel);
@@ -274,6 +278,23 @@ private:
             fusions_.at(title_of(fusion.kernel)).chosen = true;
             apply(fusion, placed);
         }
+    }
+
+    // Whether a kernel of two products is worth its runs. Its draft does not know that both share the instruction cache, so a large one, whose runs take long,
+    // has to promise a quarter of the cycles; and more than another kernel of theirs.
+    bool may_save(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
+        constexpr double small = 50'000, share_of_large = 0.75;
+        double apart = 0;
+        for (const int32_t node : fusion.nodes) {
+            const PlacedNode &part = placed[static_cast<size_t>(node)];
+            if (part.place == PlacedNode::Device) apart += kernels_.drafted(*part.op, part.workload).value_or(std::numeric_limits<double>::infinity());
+        }
+        const std::optional<double> together = kernels_.drafted(*fusion.kernel.op, fusion.kernel.workload);
+        if (!together || *together > (apart < small ? 1 : share_of_large) * apart) return false;
+        double &most = promised_[fusion.second_product];
+        if (apart - *together <= most) return false;
+        most = apart - *together;
+        return true;
     }
 
     static std::string title_of(const PlacedNode &kernel) { return fmt::format("{} {}", kernel.op->name(), kernel.workload->title()); }
@@ -319,6 +340,7 @@ private:
     KernelSet kernels_;
     std::set<int> used_;                                  // of kernels_
     std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
+    std::map<int32_t, double> promised_;                  // cycles, by the second product of kernels of two
     ConstantPool pool_;
     loadable::ModelT model_;
     std::vector<ModelPlan> plans_;

@@ -73,14 +73,13 @@ public:
             result_ = node.outputs[0];
             return true;
         }
-        if (placed.place != PlacedNode::Device || placed.workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_)) return false;
+        if (placed.place != PlacedNode::Device) return false;
         const Chain before = *this;
-        expression_ = named(parse_expression(placed.workload->expression()), placed, result_, expression_);
-        nodes_.push_back(user);
-        result_ = node.outputs[0];
-        if (make()) return true;
-        *this = before;
-        return false;
+        if (!(is_product(placed, node) ? join_product(user) : join_pointwise(user))) {
+            *this = before;
+            return false;
+        }
+        return true;
     }
 
     // The kernel of all but trailing views; nothing if it would be a single node as it is.
@@ -88,11 +87,35 @@ public:
         std::vector<int32_t> nodes = nodes_;
         while (!nodes.empty() && at(nodes.back()).place == PlacedNode::View) nodes.pop_back();
         if ((nodes.size() < 2 && !alone_) || !made_) return {};
-        return Fusion{std::move(nodes), *made_};
+        return Fusion{std::move(nodes), *made_, second_product_};
     }
+    bool has_second_product() const { return second_product_ >= 0; }
 
 private:
     const PlacedNode &at(int32_t node) const { return (*placed_)[static_cast<size_t>(node)]; }
+
+    bool join_pointwise(int32_t user) {
+        const Node &node = graph_->nodes[static_cast<size_t>(user)];
+        if (at(user).workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_)) return false;
+        expression_ = named(parse_expression(at(user).workload->expression()), at(user), result_, expression_);
+        nodes_.push_back(user);
+        result_ = node.outputs[0];
+        if (make()) return true;
+        // In front of another product it has a loop of its own.
+        made_.reset();
+        return too_long_ && has_product(expression_) && !has_second_product();
+    }
+    // A product whose first operand is the result of the chain, which is a product itself.
+    bool join_product(int32_t user) {
+        const PlacedNode &placed = at(user);
+        if (has_second_product() || !has_product(expression_) || !makes_rows_ || placed.inputs[0] != result_ || std::ranges::count(placed.inputs, result_) != 1) return false;
+        const ExpressionNode rows = expression_;
+        if (!call_product(placed.op->name(), placed.inputs, placed.added, rows) || !makes_rows_) return false;
+        nodes_.push_back(user);
+        result_ = graph_->nodes[static_cast<size_t>(user)].outputs[0];
+        second_product_ = user;
+        return make();
+    }
 
     static bool is_product(const PlacedNode &placed, const Node &node) {
         if (node.find("alpha") != nullptr) return false;
@@ -114,6 +137,7 @@ private:
 
     // `first`: what makes the first tensor, in place of it.
     bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
+        makes_rows_ = (name == "linear" || name == "mm") && shape_of(*graph_, tensors[1]).size() == 2;
         const size_t before = names_.size();
         std::vector<ExpressionNode> arguments;
         for (const ValueId id : tensors) arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
@@ -153,6 +177,7 @@ private:
 
     // The kernel of the nodes so far. False if there is none.
     bool make() {
+        too_long_ = false;
         if (inputs_.size() > most_inputs) return false;
         try {
             PlacedNode kernel;
@@ -168,7 +193,8 @@ private:
                 kernel.inputs.push_back(id);
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
-            if (lane_operations(expression_) > most_operations) return false;
+            too_long_ = lane_operations(expression_) > most_operations;
+            if (too_long_) return false;
             made_ = std::move(kernel);
             return true;
         } catch (const Error &) {
@@ -184,7 +210,10 @@ private:
     std::vector<int32_t> nodes_;
     ValueId result_;
     std::optional<PlacedNode> made_;
-    bool alone_ = false;   // the first node by itself is another kernel than it was
+    bool alone_ = false;      // the first node by itself is another kernel than it was
+    bool too_long_ = false;   // more lane operations behind the product than a kernel of it alone may have
+    bool makes_rows_ = false; // the last dimension of the product's result is that of its columns
+    int32_t second_product_ = -1;
 };
 
 // The place in the list; nothing if none saves anything.
@@ -206,46 +235,66 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
     const auto uses = graph.uses();
     std::vector<bool> taken(graph.nodes.size(), false);
     std::vector<Fusion> fusions;
+    // What begins at a second product is asked for before its own turn.
+    std::map<std::pair<std::vector<int32_t>, std::string>, int64_t> saved;
+    const auto saves_once = [&](const Fusion &fusion) {
+        const auto [entry, is_new] = saved.try_emplace({fusion.nodes, fusion.kernel.op->name()}, 0);
+        if (is_new) entry->second = saves(fusion);
+        return entry->second;
+    };
+    const FusionSavings alone = saves ? FusionSavings(saves_once) : FusionSavings();
     // Of candidates that grow.
-    const auto choose = [&](std::vector<Fusion> candidates) {
-        const std::optional<size_t> best = best_of(candidates, saves);
+    const auto choose = [&](std::vector<Fusion> candidates, const FusionSavings &gains) {
+        const std::optional<size_t> best = best_of(candidates, gains);
         if (!best) return;
         for (const int32_t member : candidates[*best].nodes) taken[static_cast<size_t>(member)] = true;
         fusions.push_back(std::move(candidates[*best]));
     };
     for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
         if (placed[static_cast<size_t>(node)].place != PlacedNode::Device) continue;
-        choose(attention_fusions(graph, placed, uses, node));
-        choose(norm_fusions(graph, placed, uses, node));
+        choose(attention_fusions(graph, placed, uses, node), alone);
+        choose(norm_fusions(graph, placed, uses, node), alone);
     }
     // The node that makes a value which nothing but one node reads; else -1.
     const auto producer_of_one = [&](ValueId id) { return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id) ? graph.value(id).producer : -1; };
+    // Longer and longer ones from a node on.
+    const auto candidates_from = [&](int32_t node, bool products) {
+        std::vector<Fusion> candidates;
+        const auto grow = [&](Chain chain) {
+            std::optional<Fusion> fusion = chain.fusion();
+            size_t nodes = 0;
+            for (int32_t last = node;;) {
+                if (fusion && nodes < fusion->nodes.size()) {
+                    nodes = fusion->nodes.size();
+                    candidates.push_back(std::move(*fusion));
+                }
+                const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
+                const auto &users = uses[static_cast<size_t>(result.index)];
+                if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
+                last = users[0];
+                fusion = chain.fusion();
+            }
+        };
+        if (Chain chain(graph, placed); chain.begin(node)) grow(std::move(chain));
+        if (const int32_t norm = products ? producer_of_one(placed[static_cast<size_t>(node)].inputs[0]) : -1; norm >= 0 && !taken[static_cast<size_t>(norm)])
+            if (Chain chain(graph, placed); chain.begin(norm, node)) grow(std::move(chain));
+        return candidates;
+    };
     // Products before chains: what is behind one is worth more there than in a chain of its own.
     for (const bool products : {true, false}) {
         for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
             const PlacedNode &first = placed[static_cast<size_t>(node)];
             if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device || first.workload->expression().empty() != products) continue;
             if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1) continue;
-            std::vector<Fusion> candidates;
-            const auto grow = [&](Chain chain) {   // longer and longer
-                std::optional<Fusion> fusion = chain.fusion();
-                size_t nodes = 0;
-                for (int32_t last = node;;) {
-                    if (fusion && nodes < fusion->nodes.size()) {
-                        nodes = fusion->nodes.size();
-                        candidates.push_back(std::move(*fusion));
-                    }
-                    const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
-                    const auto &users = uses[static_cast<size_t>(result.index)];
-                    if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
-                    last = users[0];
-                    fusion = chain.fusion();
-                }
+            // Of two products, the second one would have had a kernel with what is behind it.
+            const auto beside_second = [&](const Fusion &fusion) {
+                int64_t other = 0;
+                if (fusion.second_product >= 0)
+                    for (const Fusion &candidate : candidates_from(fusion.second_product, true))
+                        if (candidate.second_product < 0) other = std::max(other, saves_once(candidate));
+                return saves_once(fusion) - other;
             };
-            if (Chain chain(graph, placed); chain.begin(node)) grow(std::move(chain));
-            if (const int32_t norm = products ? producer_of_one(first.inputs[0]) : -1; norm >= 0 && !taken[static_cast<size_t>(norm)])
-                if (Chain chain(graph, placed); chain.begin(norm, node)) grow(std::move(chain));
-            choose(std::move(candidates));
+            choose(candidates_from(node, products), saves ? FusionSavings(beside_second) : FusionSavings());
         }
     }
     return fusions;

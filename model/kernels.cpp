@@ -77,6 +77,13 @@ int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Worklo
     return chosen.cycles;
 }
 
+std::optional<double> KernelSet::drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
+    if (const std::optional<StoredTrial> stored = winner(op, *workload)) return workload->draft(machine_, stored->trial.point);
+    constexpr uint64_t few = 200;
+    const std::vector<PricedPoint> best = rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), few, 1, 1, 1).points;
+    return best.empty() ? std::nullopt : std::optional(best.front().predicted);
+}
+
 std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload &workload) const {
     if (options_.database == nullptr) return std::nullopt;
     return options_.database->winner({op.name(), workload.text(), machine_.fingerprint(), compiler_fingerprint()});

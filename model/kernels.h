@@ -41,6 +41,8 @@ public:
     // What a run of the workload's kernel alone takes, from its start to its end: the winner's cycles, or measured on memory of
     // zeros; packets on a machine without timing. Error as from add(), which it need not call for a winner.
     int64_t cycles(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    // What the draft makes of its winner, or of the best of a few points; nothing if the space has none. What was measured or kept does not matter.
+    std::optional<double> drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
 
 private:
