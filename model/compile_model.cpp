@@ -289,7 +289,9 @@ private:
             const PlacedNode &part = placed[static_cast<size_t>(node)];
             if (part.place == PlacedNode::Device) apart += kernels_.drafted(*part.op, part.workload).value_or(std::numeric_limits<double>::infinity());
         }
-        const std::optional<double> together = kernels_.drafted(*fusion.kernel.op, fusion.kernel.workload);
+        const auto [entry, is_new] = drafted_.try_emplace(title_of(fusion.kernel));   // layers repeat
+        if (is_new) entry->second = kernels_.drafted(*fusion.kernel.op, fusion.kernel.workload);
+        const std::optional<double> together = entry->second;
         if (!together || *together > (apart < small ? 1 : share_of_large) * apart) return false;
         double &most = promised_[fusion.second_product];
         if (apart - *together <= most) return false;
@@ -340,6 +342,7 @@ private:
     KernelSet kernels_;
     std::set<int> used_;                                  // of kernels_
     std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
+    std::map<std::string, std::optional<double>> drafted_;   // of kernels of two products, by title
     std::map<int32_t, double> promised_;                  // cycles, by the second product of kernels of two
     ConstantPool pool_;
     loadable::ModelT model_;
