@@ -158,6 +158,12 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          const bool several = point["rows"] < shape.m || !shape.batch.empty();
                          return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
                      });
+    if (shape.inner) {
+        // The first point takes the least room: where that is too much, no other need be looked at.
+        const Point first = gemm_naive_point(shape, machine);
+        if (gemm_pad_rows(shape, machine, first) > machine.pad.count * machine.pad_rows())
+            for (Parameter &parameter : space.parameters) parameter.values = {first[parameter.name]};
+    }
     return space;
 }
 

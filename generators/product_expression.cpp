@@ -190,6 +190,8 @@ GemmShape shape_of(const WorkloadRequest &request, const Parts &parts) {
         if (!inner.batch.empty()) throw Error(fmt::format("{}: {} in front of a product makes the rows of one, not of a batch; it is a kernel of its own", request.op, parts.inner->call.name));
         for (const int64_t size : {inner.m, inner.n, inner.k})
             if (size == 0) throw Error(fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
+        if (inner.m != shape.m || inner.n != shape.k)
+            throw Error(fmt::format("{}: {} in front of a product makes {} rows of {} elements, but the product takes {} of {}", request.op, parts.inner->call.name, inner.m, inner.n, shape.m, shape.k));
         if (!inner.bias && !inner.addend) inner.beta = 1;
         shape.inner = std::make_shared<const GemmShape>(std::move(inner));
     }

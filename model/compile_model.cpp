@@ -280,19 +280,21 @@ private:
         }
     }
 
-    // Whether a kernel of two products is worth its runs. Its draft does not know that both share the instruction cache, so a large one, whose runs take long,
-    // has to promise a quarter of the cycles; and more than another kernel of theirs.
+    // Whether a kernel of two products is worth its runs. Large ones never were: both products' code shares the instruction cache, which the draft does not
+    // know. It has to promise more than another kernel of theirs.
     bool may_save(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
-        constexpr double small = 50'000, share_of_large = 0.75;
+        constexpr double large = 50'000;   // cycles
+        if (!machine_.timed()) return false;   // its pads have no room for the rows
         double apart = 0;
         for (const int32_t node : fusion.nodes) {
             const PlacedNode &part = placed[static_cast<size_t>(node)];
             if (part.place == PlacedNode::Device) apart += kernels_.drafted(*part.op, part.workload).value_or(std::numeric_limits<double>::infinity());
         }
+        if (apart > large) return false;
         const auto [entry, is_new] = drafted_.try_emplace(title_of(fusion.kernel));   // layers repeat
         if (is_new) entry->second = kernels_.drafted(*fusion.kernel.op, fusion.kernel.workload);
         const std::optional<double> together = entry->second;
-        if (!together || *together > (apart < small ? 1 : share_of_large) * apart) return false;
+        if (!together || *together > apart) return false;
         double &most = promised_[fusion.second_product];
         if (apart - *together <= most) return false;
         most = apart - *together;

@@ -61,7 +61,9 @@ class CompileModel : public testing::TestWithParam<const char *> {};
 TEST_P(CompileModel, OneProgramEqualsItsKernels) {
     const Machine machine = find_machine(GetParam());
     const Graph graph = chain(3, 32, -1);
-    const CompiledModel compiled = compile_model(graph, machine);
+    CompileModelOptions options;
+    options.fuse = false;
+    const CompiledModel compiled = compile_model(graph, machine, options);
     ASSERT_EQ(compiled.kernels.size(), 1u);   // the layers are alike
     const auto &code = *compiled.tables.specializations[0]->code;
     EXPECT_EQ(code.routines.size(), 1u);
