@@ -38,8 +38,8 @@ int64_t GemmShape::b_matrices() const {
     return n;
 }
 bool GemmShape::starts_with_bias() const {
-    constexpr int64_t few_tiles = 2;
-    return bias && alpha == 1 && !blocked_sums && (m >= lanes || tiles_of(k) > few_tiles);
+    constexpr int64_t few_tiles = 2, many_tiles = 64;
+    return bias && alpha == 1 && !blocked_sums && (m >= lanes || tiles_of(k) > few_tiles) && tiles_of(k) <= many_tiles;
 }
 size_t GemmShape::a_tensors() const { return prologue ? prologue->inputs().size() : inner ? inner->tensors() : 1; }
 size_t GemmShape::tensors() const { return a_tensors() + 1 + bias + addend + operands.size(); }

@@ -48,7 +48,7 @@ struct GemmShape {
     bool blocked_sums = false;   // over groups of k tiles, then over the groups: long sums keep more digits
 
     // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition. A small product
-    // ends before a bias behind it is missed.
+    // ends before a bias behind it is missed, and in a long sum, where its addition behind costs little, each of many roundings would be one of the bias.
     bool starts_with_bias() const;
     // Tiles of 32 elements of k that the sums run over: whole groups of them. All are one group where sums are not blocked.
     int64_t k_tiles() const { return sum_groups() * sum_group(); }
