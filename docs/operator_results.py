@@ -55,7 +55,7 @@ TAIL = """
   change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
 * **softmax, layer_norm and rms_norm** overlap rows. Short rows follow each other at one distance, eight rows of 128 in the 168 cycles that their
-  lanes take; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk
+  lanes take, and each loads the weights for itself where that makes the loop shorter; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk
   through one bank group of the DRAM at a time. Whether long rows are weights of the array that one row of ones sums, and whether their
   steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
   12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
@@ -72,7 +72,8 @@ TAIL = """
   packets are what it is short of.
 * **Pooling** of maxima takes four lane operations for each step from an element to the next, since a maximum must let NaN through. The largest of each
   column of a window comes first, and windows beside it share it: with 3 x 3 elements and a stride of 2, six steps a result instead of nine,
-  where the bound has at least three. Images that are padded come and go without overlap, and planes are turned by the array before and after.
+  and no program of such steps takes fewer. Tiles of padded images keep their padding in the pads, so that transfers run beside windows; planes are turned by the
+  array before and after.
   Means of planes without padding need no turns: lanes add the rows of a window, and the array its columns; what is left are transfers of parts of rows, which
   walk through one page of the DRAM at a time.
 """
