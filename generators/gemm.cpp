@@ -155,15 +155,12 @@ private:
     }
 
     void define_operands() {
-        const bool k_tail = k_tiles_ * lanes > k_size_, n_tail = n_size_ < lanes, some_columns = partial_tiles();
+        const bool k_tail = k_tiles_ * lanes > k_size_;
         const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
-        if (prologue_) {
+        if (inner_) inner_->define_result();
+        if (shape_.makes_rows()) {
             // They are zeros where a row ends, whatever the tensors that make them have there.
-            const Expr made = Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
-            define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
-        } else if (inner_) {
-            inner_->define_result();
-            const Expr made = inner_->result()(depth, m);
+            const Expr made = inner_ ? inner_->result()(depth, m) : Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
             define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
         } else if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
         else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
@@ -178,11 +175,11 @@ private:
             define(Pt, args({k, n, kt}), 0.0f);
             Pt(args({k, n, kt})) += f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
             define(Bs, place, bf16(Pt(args({k, n, kt}))));
-        } else if (n_tail && !k_tail && !some_columns) {
+        } else if (k_tail || partial_tiles()) {
+            define_within(Bs, place, depth < k_size_ && n < n_size_, b(args({last_k, last_n}, &BatchDim::b)));
+        } else if (n_size_ < lanes) {
             // The columns that are not there keep to their lanes, and those are not stored.
             define(Bs, place, select(n < n_size_, b(args({depth, last_n}, &BatchDim::b)), undef<BFloat>()));
-        } else if (k_tail || some_columns) {
-            define_within(Bs, place, depth < k_size_ && n < n_size_, b(args({last_k, last_n}, &BatchDim::b)));
         } else {
             define(Bs, place, b(args({depth, n}, &BatchDim::b)));
         }

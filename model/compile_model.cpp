@@ -280,6 +280,12 @@ private:
         }
     }
 
+    // Priced once, since layers repeat.
+    std::optional<double> drafted(const PlacedNode &kernel) {
+        const auto [entry, is_new] = drafted_.try_emplace(title_of(kernel));
+        if (is_new) entry->second = kernels_.drafted(*kernel.op, kernel.workload);
+        return entry->second;
+    }
     // Whether a kernel of two products is worth its runs. Large ones never were: both products' code shares the instruction cache, which the draft does not
     // know. It has to promise more than another kernel of theirs.
     bool may_save(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
@@ -288,12 +294,10 @@ private:
         double apart = 0;
         for (const int32_t node : fusion.nodes) {
             const PlacedNode &part = placed[static_cast<size_t>(node)];
-            if (part.place == PlacedNode::Device) apart += kernels_.drafted(*part.op, part.workload).value_or(std::numeric_limits<double>::infinity());
+            if (part.place == PlacedNode::Device) apart += drafted(part).value_or(std::numeric_limits<double>::infinity());
         }
         if (apart > large) return false;
-        const auto [entry, is_new] = drafted_.try_emplace(title_of(fusion.kernel));   // layers repeat
-        if (is_new) entry->second = kernels_.drafted(*fusion.kernel.op, fusion.kernel.workload);
-        const std::optional<double> together = entry->second;
+        const std::optional<double> together = drafted(fusion.kernel);
         if (!together || *together > apart) return false;
         double &most = promised_[fusion.second_product];
         if (apart - *together <= most) return false;
@@ -344,7 +348,7 @@ private:
     KernelSet kernels_;
     std::set<int> used_;                                  // of kernels_
     std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
-    std::map<std::string, std::optional<double>> drafted_;   // of kernels of two products, by title
+    std::map<std::string, std::optional<double>> drafted_;   // of kernels of two products and their parts, by title
     std::map<int32_t, double> promised_;                  // cycles, by the second product of kernels of two
     ConstantPool pool_;
     loadable::ModelT model_;

@@ -89,11 +89,11 @@ public:
         if ((nodes.size() < 2 && !alone_) || !made_) return {};
         return Fusion{std::move(nodes), *made_, second_product_};
     }
-    bool has_second_product() const { return second_product_ >= 0; }
 
 private:
     const PlacedNode &at(int32_t node) const { return (*placed_)[static_cast<size_t>(node)]; }
 
+    bool has_second_product() const { return second_product_ >= 0; }
     bool join_pointwise(int32_t user) {
         const Node &node = graph_->nodes[static_cast<size_t>(user)];
         if (at(user).workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_)) return false;

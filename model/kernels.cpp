@@ -163,12 +163,12 @@ ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_pt
             }
         }
         for (Candidate &candidate : batch) {
+            const PricedPoint &priced = points[next++];
             compiled += candidate.routine.has_value();
             if (!candidate.failure.empty()) failure = candidate.failure;
             if (candidate.cycles && (chosen.from.empty() || *candidate.cycles < chosen.cycles))
-                chosen = {std::move(*candidate.routine), points[next + static_cast<size_t>(&candidate - batch.data())].point, "draft", chosen.bound_cycles, *candidate.cycles};
+                chosen = {std::move(*candidate.routine), priced.point, "draft", chosen.bound_cycles, *candidate.cycles};
         }
-        next += batch.size();
     }
     if (!chosen.from.empty()) return chosen;
     try {
