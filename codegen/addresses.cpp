@@ -50,12 +50,18 @@ private:
     }
     Reg emit(Opcode opcode, Reg a, Reg b, int32_t imm, Body &out) {
         const Made key{opcode, a, b, imm};
-        if (const auto it = made_.find(key); numbering_ && it != made_.end()) return it->second;
+        size_t level = loops_.size();
+        while (numbering_ && level > 0 && !loops_[level - 1].varying.contains(a) && !loops_[level - 1].varying.contains(b)) level--;
+        const bool hoisted = level < loops_.size();
+        std::map<Made, Reg> &made = hoisted ? loops_[level].made : made_;
+        if (const auto it = made.find(key); numbering_ && it != made.end()) return it->second;
         const Reg dst = kernel_.scalar("s");
-        out.push_back(make(opcode, dst, a, b, imm));
-        if (numbering_) made_[key] = dst;
+        (hoisted ? *loops_[level].before : out).push_back(make(opcode, dst, a, b, imm));
+        for (size_t l = 0; l < level; l++) loops_[l].varying.insert(dst);
+        if (numbering_) made[key] = dst;
         return dst;
     }
+    bool varies(Reg r) const { return !loops_.empty() && loops_.back().varying.contains(r); }
     void forget(Reg changed) {
         std::erase_if(made_, [&](const auto &entry) { return entry.first.a == changed || entry.first.b == changed; });
     }
@@ -121,7 +127,16 @@ private:
         for (Reg r : op.src)
             if (r.defined() && r != zero_scalar) addends.push_back(r);
         for (auto [atom, coefficient] : op.value->terms) addends.push_back(multiply(scalar(kernel_.atoms[atom].expr, op.loop_values, out), coefficient, out));
-        const int64_t constant = op.value->constant;
+        int64_t constant = op.value->constant;
+        // What the loop does not change is summed apart.
+        const auto varying = std::stable_partition(addends.begin(), addends.end(), [&](Reg r) { return varies(r); });
+        if (!loops_.empty() && varying != addends.begin() && varying != addends.end()) {
+            Reg fixed = *varying;
+            for (auto it = varying + 1; it != addends.end(); ++it) fixed = emit(Opcode::add_s, fixed, *it, 0, out);
+            fixed = add_constant(fixed, std::exchange(constant, 0), out);
+            addends.erase(varying, addends.end());
+            addends.push_back(fixed);
+        }
         while (addends.size() > 2 || (addends.size() == 2 && constant != 0)) {
             const Reg sum = emit(Opcode::add_s, addends[addends.size() - 2], addends.back(), 0, out);
             addends.resize(addends.size() - 2);
@@ -299,6 +314,7 @@ private:
     void lower_loop(Loop &loop, std::map<PointerKey, Reg> &pointers, Body &out) {
         std::map<PointerKey, int64_t> keys;
         collect(loop.body, keys);
+        std::set<Reg> changed = changed_in(loop);
         std::map<PointerKey, Reg> inner;
         Body latch;
         for (const auto &[full, lowest_row] : keys) {
@@ -315,7 +331,7 @@ private:
                     else linear = false;
                 }
             if (inner.count(key) || !linear) continue;
-            if (changes_inside(loop.body, full.slot)) continue;   // made anew after every change
+            if (changed.contains(full.slot)) continue;   // made anew after every change
             const Reg base = pointer(rest, pointers, out);
             if (bytes == 0) {
                 inner[key] = base;
@@ -340,7 +356,12 @@ private:
             latch.push_back(advance);
             inner[key] = p;
         }
+        // What an address has that a loop does not change is computed in front of it where packets are all that counts. Where units set
+        // the pace, a loop has room for it, which the code in front of it has not.
+        const bool hoists = optimize_ && !kernel_.machine->timed();
+        if (hoists) loops_.push_back({std::move(changed), &out, {}});
         lower(loop.body, inner);
+        if (hoists) loops_.pop_back();
         for (Node &node : latch) loop.body.push_back(std::move(node));
     }
 
@@ -351,12 +372,24 @@ private:
         return false;
     }
 
-    static bool changes_inside(const Body &body, Reg r) {
-        if (!r.defined()) return false;
-        return std::any_of(body.begin(), body.end(), [&](const Node &node) {
-            return (node.op && node.op->dst == r) || (node.loop && changes_inside(node.loop->body, r)) ||
-                   (node.branch && changes_inside(node.branch->body, r));
-        });
+    // The registers that a loop changes.
+    static void add_changed(const Op &op, std::set<Reg> &changed) {
+        changed.insert(op.dst);
+        if (op.side)
+            for (const Op &inner : *op.side) add_changed(inner, changed);
+    }
+    void add_changed(const Body &body, std::set<Reg> &changed) const {
+        for (const Node &node : body) {
+            if (node.op) add_changed(*node.op, changed);
+            if (node.loop) changed.merge(changed_in(*node.loop));
+            if (node.branch) add_changed(node.branch->body, changed);
+        }
+    }
+    std::set<Reg> changed_in(const Loop &loop) const {
+        std::set<Reg> changed = {kernel_.loops[loop.id].index};
+        add_changed(loop.body, changed);
+        changed.erase(Reg{});
+        return changed;
     }
 
     // An operation of an address in straight code.
@@ -367,9 +400,17 @@ private:
         auto operator<=>(const Made &) const = default;
     };
 
+    // A loop around what is lowered: the registers that it changes, the code in front of it, and what was moved there.
+    struct Around {
+        std::set<Reg> varying;
+        Body *before;
+        std::map<Made, Reg> made;
+    };
+
     Kernel &kernel_;
     bool optimize_, spread_;
     bool numbering_ = false;
+    std::vector<Around> loops_;
     std::map<Made, Reg> made_;   // and still true
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;

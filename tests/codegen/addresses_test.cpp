@@ -1,10 +1,12 @@
 // Addresses of rows in the pads: each access finds its row, whatever its pointer is made of.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include <random>
 
+#include "codegen/compile.h"
 #include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
@@ -49,6 +51,49 @@ TEST(Addresses, OfBlocksThatBeginEarlier) {
             for (const bool optimize : {false, true})
                 expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, fmt::format("{} rows on {}, optimize {}", rows, machine, optimize));
     }
+}
+
+// Y = X + 1, tile by tile; the last column of tiles begins earlier than its number says, which takes a minimum to find.
+KernelDefinition tiles(int cols, int rows) {
+    Var n("n"), m("m"), no("no"), mo("mo"), ni("ni"), mi("mi");
+    ImageParam x = tensor("X", {cols, rows});
+    Func tile("tile"), sums("sums"), out("Y");
+    tile(n, m) = x(n, m);
+    sums(n, m) = strict_float(tile(n, m) + bf16(1.0f));
+    out(n, m) = sums(n, m);
+    out.bound(n, 0, cols).bound(m, 0, rows).split(n, no, ni, 32, TailStrategy::ShiftInwards).split(m, mo, mi, 4).reorder(ni, mi, mo, no);
+    tile.compute_at(out, mo).vectorize(n, 32);
+    sums.compute_at(out, mo).vectorize(n, 32);
+    in_pads({tile, sums});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(x);
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
+// Where packets are all that counts, the loop over rows computes nothing that the column alone decides.
+TEST(Addresses, OfOuterLoopsStandInFrontOfInnerOnes) {
+    const KernelDefinition kernel = tiles(80, 40);
+    codegen::CompileOptions options;
+    options.dump_after = "addresses";
+    std::string inner;
+    options.dump = [&](const std::string &, const std::string &text) {
+        const size_t columns = text.find("for Y.no"), rows = text.find("for Y.mo", columns);
+        ASSERT_NE(rows, std::string::npos) << text;
+        EXPECT_THAT(text.substr(columns, rows - columns), testing::HasSubstr("srai.s")) << text;
+        inner = text.substr(rows);
+    };
+    codegen::compile(kernel.pipeline, kernel.arguments, find_machine("fsim"), options);
+    EXPECT_THAT(inner, testing::HasSubstr("scpad.ld"));
+    EXPECT_THAT(inner, testing::Not(testing::HasSubstr("srai.s")));
+
+    std::mt19937 random(1);
+    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
+    for (const bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("fsim"), optimize, inputs), expected, fmt::format("optimize {}", optimize));
 }
 
 }  // namespace
