@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/results.md: matrix products, convolutions and attention tuned from an empty database, beside their bounds.
+Run all, or the named ones (gemm, products, convolutions, convolutions-fsim, attention, heads); all take about ten minutes on two cores:
+
+    build/env/bin/python docs/kernel_results.py build/release/bin [TABLE...]
+"""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "results.md"
+
+GEMMS = [("ax01", shape) for shape in ("64x64x64", "128x128x128", "256x256x256", "512x512x512", "1024x1024x1024", "197x768x768", "100x70x50", "1x4096x4096", "4096x1x64", "33x33x33")]
+GEMMS += [("ax01-psum", shape) for _, shape in GEMMS]
+GEMMS += [("fsim", "64x64x64")]
+
+# Those of examples/shapes with all sizes of at least SMALLEST and at most LARGEST products of two elements.
+SMALLEST, LARGEST = 128, 10_000_000_000
+
+# Layer, shape, arguments.
+CONVOLUTIONS = [
+    ("ResNet-18 layer2", "1x128x28x28,128x128x3x3", "--padding 1"),
+    ("ResNet-18 layer3", "1x256x14x14,256x256x3x3", "--padding 1"),
+    ("ResNet-18 layer1", "1x64x56x56,64x64x3x3", "--padding 1"),
+    ("AlexNet conv4", "1x384x13x13,256x384x3x3", "--padding 1"),
+    ("AlexNet conv2", "1x64x27x27,192x64x5x5", "--padding 2"),
+    ("ResNet-18 layer4", "1x512x7x7,512x512x3x3", "--padding 1"),
+    ("ResNet-18 conv1", "1x3x224x224,64x3x7x7", "--stride 2 --padding 3"),
+    ("MobileNetV2 depthwise", "1x96x56x56,96x1x3x3", "--padding 1 --groups 96"),
+]
+
+# What, operator, shape, arguments, packets that upstream publishes for the same sizes on its functional simulator.
+ON_FSIM = [
+    ("8x8x3 to 4", "conv2d", "1x3x8x8,4x3x3x3", "--trials 3", 752),
+    ("8x8x3 to 4, padding 1", "conv2d", "1x3x8x8,4x3x3x3", "--padding 1 --trials 3", None),
+    ("32x32x3 to 4", "conv2d", "1x3x32x32,4x3x3x3", "--trials 3", 11_762),
+    ("AlexNet x0.1 conv1, stride 4, padding 2", "conv2d", "1x3x224x224,6x3x11x11", "--stride 4 --padding 2 --trials 30", 429_133),
+    ("AlexNet x0.1 conv4, padding 1", "conv2d", "1x38x13x13,25x38x3x3", "--padding 1 --trials 3", 69_409),
+    ("AlexNet x0.1 fc14, a product", "gemm", "1x409x900", "", 71_444),
+    ("AlexNet x0.1 fc16, a product", "gemm", "1x409x409", "", 32_132),
+]
+
+
+class Tuner:
+    """Tunes with an empty database and gives what `atalla-tune --json` says; a winner that was not verified ends the run."""
+
+    def __init__(self, programs):
+        self.tool = pathlib.Path(programs) / "atalla-tune"
+
+    def __call__(self, operator, shape, machine="ax01", *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [self.tool, "--op", operator, "--shape", shape, "--machine", machine, "--json", "--quiet", "--db", f"{folder}/results.db", *arguments]
+            run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            sys.exit(f"{operator} {shape} on {machine}: {run.stderr.strip()}")
+        result = json.loads(run.stdout)
+        if not result["verified"]:
+            sys.exit(f"{operator} {shape} on {machine}: the winner was not verified")
+        return result
+
+
+def cells(*values):
+    row = "| " + " | ".join(f"{value:,}" if isinstance(value, int) else value for value in values) + " |"
+    print(row, file=sys.stderr, flush=True)
+    return row
+
+
+def table(titles, rows):
+    return ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles), *rows]
+
+
+def share(result):
+    return f"{100 * result['bound_share']:.1f} %"
+
+
+def gemm(tune):
+    results = [(machine, shape, tune("gemm", shape, machine)) for machine, shape in GEMMS]
+    return table(("machine", "shape", "cycles", "lower bound", "share", "seconds"),
+                 [cells(machine, shape, r["cycles"], r["bound_cycles"], share(r), f"{r['seconds']:.1f}") for machine, shape, r in results])
+
+
+def products(tune):
+    seen, rows, shares = set(), [], []
+    for path in sorted((ROOT / "examples" / "shapes").glob("*.json")):
+        network = json.loads(path.read_text())
+        for product in network["gemms"]:
+            m, n, k, bias = (product[key] for key in ("m", "n", "k", "bias"))
+            key = (m, n, k, bias, product["b"])
+            if min(m, n, k) < SMALLEST or m * n * k > LARGEST or key in seen:
+                continue
+            seen.add(key)
+            arguments = ["--b-layout", product["b"], "--trials", "4"] + ["--bias"] * bias
+            result = tune("gemm", f"{m}x{n}x{k}", "ax01", *arguments)
+            shares.append(result["bound_share"])
+            rows.append((m * n * k, cells(path.stem, f"{m}x{n}x{k}", product["b"] + ", bias" * bias, result["cycles"], result["bound_cycles"], share(result))))
+    mean = math.exp(sum(map(math.log, shares)) / len(shares))
+    return [f"The geometric mean is {100 * mean:.1f} % of the bound, the worst {100 * min(shares):.1f} %.", "",
+            *table(("network", "shape", "B", "cycles", "lower bound", "share"), [row for _, row in sorted(rows)])]
+
+
+def convolutions(tune):
+    rows, shares = [], {"ax01": [], "ax01-psum": []}
+    for layer, shape, arguments in CONVOLUTIONS:
+        for machine in shares:
+            depthwise = "--groups" in arguments
+            if depthwise and machine != "ax01":
+                continue
+            result = tune("conv2d", shape, machine, *arguments.split(), *([] if depthwise else ["--weight-layout", "packed"]), "--trials", "10")
+            if not depthwise:
+                shares[machine].append(result["bound_share"])
+            rows.append(cells(layer, shape, machine, result["cycles"], result["bound_cycles"], share(result)))
+    means = " and ".join(f"{100 * math.exp(sum(map(math.log, values)) / len(values)):.1f} % on `{machine}`" for machine, values in shares.items())
+    return [f"The geometric mean of those that are not depthwise is {means}.", "",
+            *table(("layer", "shape", "machine", "cycles", "lower bound", "share"), rows)]
+
+
+def convolutions_on_fsim(tune):
+    rows = []
+    for what, operator, shape, arguments, upstream in ON_FSIM:
+        layout = ["--weight-layout", "banded"] if operator == "conv2d" else []
+        result = tune(operator, shape, "fsim", *arguments.split(), *layout)
+        rows.append(cells(what, shape, result["cycles"], upstream or ""))
+    return table(("convolution", "shape", "packets", "upstream"), rows)
+
+
+def attention(tune, heads, lengths, masks, name):
+    rows = []
+    for mask in masks:
+        for length in lengths:
+            shape = ",".join([f"1x{heads}x{length}x64"] * 3)
+            result = tune("scaled_dot_product_attention", shape, "ax01", "--trials", "8", *(["--is-causal"] if mask == "causal" else []))
+            rows.append((length, cells(name.format(length), mask, result["cycles"], result["bound_cycles"], share(result))))
+    return table(("S = T", "mask", "cycles", "lower bound", "share"), [row for _, row in rows])
+
+
+TABLES = {
+    "gemm": gemm,
+    "products": products,
+    "convolutions": convolutions,
+    "convolutions-fsim": convolutions_on_fsim,
+    "attention": lambda tune: attention(tune, 1, (128, 512, 1024), ("plain", "causal"), "{}"),
+    "heads": lambda tune: attention(tune, 12, (128, 197), ("plain", "causal"), "12 x {}"),
+}
+
+
+def main():
+    names = sys.argv[2:] or list(TABLES)
+    if len(sys.argv) < 2 or any(name not in TABLES for name in names):
+        sys.exit(__doc__)
+    tune = Tuner(sys.argv[1])
+    for name in names:
+        begin, end = f"<!-- docs/kernel_results.py writes {name} from here -->\n", "<!-- to here -->\n"
+        written = "\n".join(TABLES[name](tune)) + "\n"
+        text = PAGE.read_text()
+        start = text.index(begin) + len(begin)
+        PAGE.write_text(text[:start] + written + text[text.index(end, start):])
+
+
+if __name__ == "__main__":
+    main()
