@@ -104,7 +104,9 @@ TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
     const std::vector<Op> spread = constants_on_other_units(ops);
     EXPECT_EQ(values(spread), values(ops));
     for (const Op &o : spread)
-        if (o.opcode == Opcode::muli_s) EXPECT_TRUE(o.src[0] != busy && o.src[0] != again);
+        if (o.opcode == Opcode::muli_s) {
+            EXPECT_TRUE(o.src[0] != busy && o.src[0] != again);
+        }
     for (const int packet_cycles : {1, 12})
         EXPECT_LT(packets(StraightCode(kernel, spread, {}, false).schedule(packet_cycles).first), packets(StraightCode(kernel, ops, {}, false).schedule(packet_cycles).first));
 }

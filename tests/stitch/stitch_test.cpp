@@ -194,7 +194,9 @@ TEST(StitchRoutines, LeaveTheirLastTransfersToTheNext) {
         for (const PlacedPacket &packet : routine.program.packets)
             for (const Instruction &slot : packet.packet) {
                 const Operands used = operands(slot, machine.sa.psum_in);
-                if (slot.op == Opcode::scpad_st) EXPECT_EQ(leave, is_busy_register(used.writes()[0], machine));
+                if (slot.op == Opcode::scpad_st) {
+                    EXPECT_EQ(leave, is_busy_register(used.writes()[0], machine));
+                }
                 if (slot.op == Opcode::or_s) (std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); }) ? waits : others)++;
             }
         EXPECT_EQ(waits, 2);   // at the start: for four pads
