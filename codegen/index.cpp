@@ -79,7 +79,7 @@ LinearForm IndexScope::binary_non_linear(const LinearForm &a, const LinearForm &
     std::ostringstream text;
     text << rebuilt;
     auto [it, inserted] = atoms_.try_emplace(text.str(), static_cast<int>(kernel_.atoms.size()));
-    if (inserted) kernel_.atoms.push_back({rebuilt, text.str(), std::max(innermost(kernel_, a), innermost(kernel_, b)), false});
+    if (inserted) kernel_.atoms.push_back({rebuilt, text.str(), std::max(innermost(kernel_, a), innermost(kernel_, b)), false, {}});
     LinearForm form;
     form.terms[it->second] = 1;
     return form;
@@ -125,15 +125,42 @@ int IndexScope::first_iteration_only(const LinearForm &extent) {
     return -1;
 }
 
+// The form with the last values of varying loops, which depend on the loops around them, in place of their variables where that makes it less, or greater.
+LinearForm IndexScope::extreme(LinearForm form, bool least) const {
+    // The innermost loop first: what takes its place may have a variable of a loop around it.
+    for (auto it = form.terms.rbegin(); it != form.terms.rend();) {
+        const auto [atom, coefficient] = *it;
+        const Atom &variable = kernel_.atoms[atom];
+        if (!variable.is_loop || (coefficient < 0) != least || !kernel_.loops[variable.loop].last_value) {
+            ++it;
+            continue;
+        }
+        form.terms.erase(atom);
+        form += kernel_.loops[variable.loop].last_value->scaled(coefficient);
+        it = form.terms.rbegin();
+    }
+    return form;
+}
+
 std::optional<Limits> IndexScope::range(const LinearForm &form) const {
-    Limits all{form.constant, form.constant};
-    for (auto [atom, coefficient] : form.terms) {
-        const auto limits = range(kernel_.atoms[atom].expr);
+    const LinearForm least = extreme(form, true), greatest = extreme(form, false);
+    Limits all{least.constant, greatest.constant};
+    for (auto [atom, coefficient] : least.terms) {
+        const auto limits = range(kernel_.atoms[atom]);
         if (!limits) return std::nullopt;
         all.low += coefficient * (coefficient < 0 ? limits->high : limits->low);
+    }
+    for (auto [atom, coefficient] : greatest.terms) {
+        const auto limits = range(kernel_.atoms[atom]);
+        if (!limits) return std::nullopt;
         all.high += coefficient * (coefficient < 0 ? limits->low : limits->high);
     }
     return all;
+}
+std::optional<Limits> IndexScope::range(const Atom &atom) const {
+    if (!atom.capped) return range(atom.expr);
+    const auto limits = range(*atom.capped);
+    return limits ? std::optional(Limits{std::min<int64_t>(limits->low, 0), std::min<int64_t>(limits->high, 0)}) : std::nullopt;
 }
 
 // The same for the expression of an atom.
@@ -179,7 +206,9 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
         least += difference;
         difference = difference.scaled(-1);
     }
-    least += binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
+    const LinearForm capped = binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
+    kernel_.atoms[capped.terms.begin()->first].capped = difference;
+    least += capped;
     if (smaller) return least;
     LinearForm greatest = a;
     greatest += b;

@@ -49,6 +49,8 @@ public:
 
 private:
     std::optional<Limits> range(const Halide::Expr &e) const;
+    std::optional<Limits> range(const Atom &atom) const;
+    LinearForm extreme(LinearForm form, bool least) const;
     LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
     LinearForm narrowed(const Halide::Expr &e, Halide::Type type, bool saturating);
     LinearForm binary_non_linear(const LinearForm &a, const LinearForm &b, const Halide::Expr &rebuilt);

@@ -240,7 +240,7 @@ void Matcher::visit_store(const Store *store) {
     op.src = {Reg{}, Reg{}, as_vector(evaluate(store->value))};
     op.imm = 31;
     op.source = source_;
-    forget_loads(allocation);
+    forget_loads(allocation, op.access->row);
     body_->push_back(op);
 }
 

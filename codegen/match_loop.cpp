@@ -314,11 +314,12 @@ void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent)
     LoopInfo &info = kernel_.loops[static_cast<size_t>(result.id)];
     info.last = kernel_.scalar("last");
     info.least = std::max<int64_t>(1, limits->low);
+    info.last_value = extent;
+    info.last_value->constant -= 1;
     Op last;
     last.opcode = Opcode::addi_s;
     last.dst = info.last;
-    last.value = extent;
-    last.value->constant -= 1;
+    last.value = info.last_value;
     last.source = source_;
     body_->push_back(last);
     LinearForm variable = scope_.loop_variable(result.id);
@@ -357,7 +358,7 @@ void Matcher::run_loop(const For *loop, Loop result, const LinearForm &variable,
         fill_++;
     }
     const Homes homes = settle(carried, scalar_names(loop->body));
-    numbered_.clear();
+    forget_values();
     scope_.bind(loop->name, variable);
     Body *outer_body = std::exchange(body_, &result.body);
     const int outer_loop = std::exchange(loop_, result.id);
@@ -367,7 +368,7 @@ void Matcher::run_loop(const For *loop, Loop result, const LinearForm &variable,
     body_ = outer_body;
     loop_ = outer_loop;
     scope_.unbind(loop->name);
-    numbered_.clear();
+    forget_values();
     destination->push_back(std::move(result));
 }
 

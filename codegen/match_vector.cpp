@@ -82,27 +82,35 @@ float rounded(float value) { return static_cast<float>(bfloat16_t(value)); }
 // ---- emission
 
 void Matcher::forget_loads(int allocation) {
-    const std::string prefix = fmt::format("ld {} ", allocation);
-    for (auto it = numbered_.lower_bound(prefix); it != numbered_.end() && it->first.starts_with(prefix);) it = numbered_.erase(it);
+    std::erase_if(loaded_, [&](const auto &load) { return load.first.first == allocation; });
+}
+// Rows at a constant distance from each other are different ones.
+void Matcher::forget_loads(int allocation, const LinearForm &row) {
+    std::erase_if(loaded_, [&](const auto &load) {
+        const auto &[of, from] = load.first;
+        return of == allocation && (from.terms != row.terms || from.constant == row.constant);
+    });
+}
+void Matcher::forget_values() {
+    numbered_.clear();
+    loaded_.clear();
 }
 
 // Value numbering: the same operation on the same registers in one straight line is the same value.
 Reg Matcher::emit(Op op, RegisterClass cls, const std::string &name) {
-    std::string key;
-    if (op.opcode == Opcode::vreg_ld)
-        key = fmt::format("ld {} {}", op.access->allocation, to_string(kernel_, op.access->row));
-    else if (op.value)
-        key = "value " + to_string(kernel_, *op.value);
-    else
-        key = fmt::format("{} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm);
-    const bool pure = op.opcode != Opcode::gemm_vv;
-    if (pure)
-        if (const auto it = numbered_.find(key); it != numbered_.end()) return it->second;
+    Reg *known = nullptr;   // the value, or where to note it
+    if (op.opcode == Opcode::vreg_ld) {
+        known = &loaded_[{op.access->allocation, op.access->row}];
+    } else if (op.opcode != Opcode::gemm_vv) {
+        known = &numbered_[op.value ? "value " + to_string(kernel_, *op.value)
+                                    : fmt::format("{} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm)];
+    }
+    if (known != nullptr && known->defined()) return *known;
     const Reg result = kernel_.new_register(cls, name);
     op.dst = result;
     op.source = source_;
     body_->push_back(op);
-    if (pure) numbered_[key] = result;
+    if (known != nullptr) *known = result;
     return result;
 }
 
@@ -388,11 +396,14 @@ std::optional<bool> Matcher::known_here(const Expr &condition) {
 // Takes the value for lanes that are off, then overwrites the lanes that are on.
 Value Matcher::choose(const Value &condition, const Value &on, const Value &off) {
     if (condition.kind != Value::Mask) throw Mismatch{"a select's condition is not a comparison"};
-    const Reg on_lanes = as_vector(on), result = copy_vector(as_vector(off), kernel_.vector("select"));
+    const Reg on_lanes = as_vector(on), off_lanes = as_vector(off), mask = mask_of(condition);
+    Reg &known = numbered_[fmt::format("choose {} {} {}", mask.id, on_lanes.id, off_lanes.id)];
+    if (known.defined()) return Value::of_vector(known);
+    const Reg result = known = copy_vector(off_lanes, kernel_.vector("select"));
     Op merge;
     merge.opcode = Opcode::sub_vv;
     merge.src = {on_lanes, zero_vector};
-    merge.mask = mask_of(condition);
+    merge.mask = mask;
     merge.keeps_dst = true;
     merge.dst = result;
     merge.source = source_;

@@ -166,6 +166,8 @@ private:
     Reg emit(Op op, RegisterClass cls, const std::string &name);
     Reg copy_vector(Reg from, Reg to);
     void forget_loads(int allocation);
+    void forget_loads(int allocation, const LinearForm &row);
+    void forget_values();
 
     [[noreturn]] void fail(const std::string &reason, const Halide::Expr &e) const;
     [[noreturn]] void fail(const std::string &reason, const Halide::Internal::Stmt &s) const;
@@ -178,6 +180,7 @@ private:
     std::map<std::string, Value> named_;        // lets
     std::map<std::string, int> allocations_, tensors_;
     std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
+    std::map<std::pair<int, LinearForm>, Reg> loaded_;   // the same for rows of allocations
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
     std::set<std::string> filled_names_;        // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;

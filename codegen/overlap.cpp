@@ -377,7 +377,7 @@ private:
 
     // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
     bool stays(const Copy &copy, int loop) const {
-        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || split_rounds(copy.tiles).size() != 1) return false;
+        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || kernel_.loops[loop].varies() || split_rounds(copy.tiles).size() != 1) return false;
         const auto only_this = [&](const LinearForm &form) {
             return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
         };
@@ -512,10 +512,18 @@ private:
     Reg advance(const std::map<int, Reg> &at, Body &out) {
         Reg carry = kernel_.constant(1), inside;
         for (size_t i = chain_.size(); i-- > 0;) {
+            const LoopInfo &loop = kernel_.loops[chain_[i]];
             const Reg index = at.at(chain_[i]), keep = kernel_.scalar("keep");
             inside = kernel_.scalar("inside");
             out.push_back(binary(Opcode::add_s, index, index, carry));
-            out.push_back(binary(Opcode::slt_s, inside, index, kernel_.constant(static_cast<int32_t>(kernel_.loops[chain_[i]].extent))));
+            if (loop.varies()) {
+                // How often it runs is that of this turn: only its last iteration looks ahead to the next one.
+                const Reg behind = kernel_.scalar("behind");
+                out.push_back(binary(Opcode::slt_s, behind, loop.last, index));
+                out.push_back(binary(Opcode::xor_s, inside, behind, kernel_.constant(1)));
+            } else {
+                out.push_back(binary(Opcode::slt_s, inside, index, kernel_.constant(static_cast<int32_t>(loop.extent))));
+            }
             out.push_back(binary(Opcode::sub_s, keep, zero_scalar, inside));
             out.push_back(binary(Opcode::and_s, index, index, keep));
             if (i > 0) {
