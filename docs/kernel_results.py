@@ -143,7 +143,7 @@ TABLES = {
     "products": products,
     "convolutions": convolutions,
     "convolutions-fsim": convolutions_on_fsim,
-    "attention": lambda tune: attention(tune, 1, (128, 512, 1024), ("plain", "causal"), "{}"),
+    "attention": lambda tune: attention(tune, 1, (128, 512, 1024, 4096), ("plain", "causal"), "{}"),
     "heads": lambda tune: attention(tune, 12, (128, 197), ("plain", "causal"), "12 x {}"),
 }
 

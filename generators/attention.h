@@ -31,24 +31,37 @@ struct AttentionShape {
     // `head_dims` of the batch.
     std::string heads_inside;
     size_t head_dims = 0;
+    // Keys and values come by blocks of so many tiles of 32, whose softmaxes are joined (the online softmax); 0: all at once.
+    int64_t key_tiles = 0;
 
     // Dimensions of the batch inside the rows of one of "qkvo".
     size_t inside(char tensor) const { return heads_inside.find(tensor) == std::string::npos ? 0 : head_dims; }
     // Is the softmax of a row one piece of straight-line code, with its weights in registers? Of more keys it would leave the instruction cache,
     // or have too few rows at a time to fill the latencies.
-    bool whole_rows() const { return keys <= 8 * lanes; }
+    bool whole_rows() const { return keys <= 8 * lanes && key_blocks() == 1; }
     // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p.
     int64_t width_tiles() const { return tiles_of(whole_rows() ? width : width + 1); }
+    // Tiles of 32 keys whose scores are in the pads together; blocks of so many that come one after the other.
+    int64_t tiles_together() const { return key_tiles == 0 ? tiles_of(keys) : std::min(key_tiles, tiles_of(keys)); }
+    int64_t key_blocks() const { return ceil_div(tiles_of(keys), tiles_together()); }
+    // With a causal mask, where a block of 64 queries hides no key but those behind it.
+    bool takes_key_blocks() const { return !causal || (keys >= queries && queries >= 2 * lanes); }
+    // As it is computed where nothing was said of key_tiles: all keys at once if the pads hold them beside a block of queries, else by blocks.
+    AttentionShape on(const Machine &machine) const;
+    // Of a point: queries of a block, which one load of keys and values serves; blocks between which their rows and scores stay in the pads.
+    int64_t block_rows(const Point &point) const { return std::min(point["row_unroll"], queries); }
+    int64_t blocks_together(const Point &point) const { return std::max<int64_t>(1, point["rows"] / block_rows(point)); }
     // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Where rows are not whole every block sees two at least, since
     // loops over tiles overlap their iterations.
     bool skips_hidden(int64_t rows) const {
         if (!causal || keys < queries) return false;
-        return whole_rows() ? rows >= lanes : rows >= 2 * lanes && rows % lanes == 0 && queries % rows == 0 && keys % lanes == 0;
+        if (whole_rows()) return rows >= lanes;
+        return rows >= 2 * lanes && rows % lanes == 0 && (key_blocks() > 1 || (queries % rows == 0 && keys % lanes == 0));
     }
     // How many tiles of keys are computed for a block of so many rows, of those that skip hidden ones?
     int64_t tiles_seen(int64_t rows, int64_t block) const { return std::min((block + 1) * ceil_div(rows, lanes), tiles_of(keys)); }
     // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
-    bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % rows == 0; }
+    bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % (rows * blocks) == 0; }
     // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?
     bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
@@ -62,7 +75,8 @@ struct AttentionShape {
 // key is hidden; with a mask or a scale that is not positive p = exp(score * scale + mask - m), m being the largest of these; sums of
 // p V and of p over blocks of 32 keys in float32, over the blocks in bf16; their quotient as a product with a reciprocal. Where rows are whole,
 // p is multiplied by the reciprocal of its sum before the product with V; the sum is in bf16 over the blocks, two and two, for each lane, then in
-// float32 over the lanes. A row whose keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
+// float32 over the lanes. Of blocks of keys each has its largest score and its sums: those of the blocks before and its own are multiplied by
+// exp((m - larger m) * scale) and added. A row whose keys are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads over
 // its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
 

@@ -8,6 +8,7 @@
 
 #include "generators/attention.h"
 #include "generators/attention_in_registers.h"
+#include "generators/attention_space.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
@@ -17,27 +18,6 @@
 namespace atalla {
 
 namespace {
-
-// Queries of a block, and blocks between which their rows and scores stay in the pads.
-int64_t block_rows(const AttentionShape &shape, const Point &point) { return std::min(point["row_unroll"], shape.queries); }
-int64_t blocks_together(const AttentionShape &shape, const Point &point) { return std::max<int64_t>(1, point["rows"] / block_rows(shape, point)); }
-
-// Rows of all pads together that the buffers of a point take.
-int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    const int64_t round = machine.pad.count, rows = block_rows(shape, point), stored = (rows + round - 1) / round * round * blocks_together(shape, point);
-    const int64_t key_tiles = tiles_of(shape.keys), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
-    const int64_t slots = machine.timed() && shape.streams(rows, blocks_together(shape, point)) ? 2 : 1;   // of queries and results, which come and go
-    const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
-    const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
-    const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come ? 2 : key_heads;
-    int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
-    sum += stored * (q_slots * depth_tiles + heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles)));
-    sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
-    if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
-    // These are in one pad.
-    if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : 2 * rows);
-    return sum + round;
-}
 
 class AttentionWorkload : public PipelineWorkload {
 public:
@@ -54,89 +34,15 @@ public:
 
     // Small pads hold no tile of the keys beside one of the values.
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
-    Space space(const Machine &machine) const override {
-        if (in_registers(machine)) return register_attention_space(shape_, machine);
-        std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
-        const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
-        // Of the largest blocks also as many that leave few rows of the last one empty.
-        constexpr int64_t largest_block = 64;
-        const int64_t even = ceil_div(ceil_div(shape_.queries, ceil_div(shape_.queries, largest_block)), 2) * 2;
-        for (int64_t unroll : {int64_t{8}, int64_t{16}, int64_t{32}, even, largest_block}) {
-            const int64_t block = std::min(unroll, shape_.queries), blocks = ceil_div(shape_.queries, block);
-            row_unrolls.insert(block);
-            for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
-                if (divides(together, blocks)) rows.insert(together * block);
-            for (int64_t group : {1, 2, 4, 8, 16})
-                if (divides(group, block)) softmax_unrolls.insert(group);
-        }
-        for (int64_t together = 1; together <= 16; together++)
-            if (together == 1 || (!shape_.batch.empty() && divides(together, shape_.batch.back().extent))) heads.insert(together);
-        Space space;
-        space.parameter("rows", "queries whose scores are in the pads together", {rows.rbegin(), rows.rend()})
-            .parameter("row_unroll", "queries of a block, which one load of the keys and values serves", {row_unrolls.rbegin(), row_unrolls.rend()})
-            .parameter("softmax_unroll", "queries whose softmax is straight-line code", {softmax_unrolls.begin(), softmax_unrolls.end()})
-            .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes})
-            .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
-        space.constraint("blocks", {"rows", "row_unroll"}, "Whole blocks are together, as many each time.", [=, queries = shape_.queries](const Point &point) {
-            return divides(point["row_unroll"], point["rows"]) && divides(point["rows"] / point["row_unroll"], ceil_div(queries, point["row_unroll"]));
-        });
-        space.constraint("unrolled softmax", {"row_unroll", "softmax_unroll"}, "Unrolling divides the rows of a block.",
-                         [=](const Point &point) { return divides(point["softmax_unroll"], point["row_unroll"]); });
-        if (shape_.whole_rows())
-            space.constraint("straight rows", {"softmax_unroll"}, "Rows in straight-line code stay in the instruction cache.", [tiles = tiles_of(shape_.keys)](const Point &point) {
-                constexpr int64_t most_vectors = 32;   // of scores
-                return point["softmax_unroll"] * tiles <= most_vectors;
-            });
-        if (shape_.whole_rows() && shape_.causal)
-            space.constraint("blocks of their own", {"rows", "row_unroll"}, "Where each block has code of its own, for the tiles that it sees, all are together.", [shape = shape_](const Point &point) {
-                return !shape.skips_hidden(block_rows(shape, point)) || blocks_together(shape, point) == ceil_div(shape.queries, block_rows(shape, point));
-            });
-        space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [=, queries = shape_.queries](const Point &point) {
-            return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
-        });
-        space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape = shape_, machine](const Point &point) {
-            return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16;
-        });
-        return space;
-    }
-
+    Space space(const Machine &machine) const override { return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine); }
     Point naive_point(const Machine &machine) const override {
-        if (in_registers(machine)) return register_attention_naive_point(shape_, machine);
-        const int64_t block = std::min<int64_t>(shape_.queries, lanes), blocks = shape_.whole_rows() && shape_.skips_hidden(block) ? ceil_div(shape_.queries, block) : 1;
-        return {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+        return in_registers(machine) ? register_attention_naive_point(shape_, machine) : attention_naive_point(shape_.on(machine));
     }
-
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_, machine, point);
+        return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_.on(machine), machine, point);
     }
-
     double draft(const Machine &machine, const Point &point) const override {
-        if (in_registers(machine)) return register_attention_draft(shape_, point);
-        // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder, in the instruction cache or not.
-        // Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
-        constexpr double switching = 63, lanes_pace = 3.3, ends = 130, cold_head = 9000, cold_visit = 14, most_hidden_rows = 60;
-        const auto unroll = static_cast<double>(block_rows(shape_, point)), tiles = static_cast<double>(tiles_of(shape_.keys)), group = static_cast<double>(point["softmax_unroll"]);
-        const double blocks = std::ceil(static_cast<double>(shape_.queries) / unroll), together = static_cast<double>(blocks_together(shape_, point));
-        const bool skips = shape_.skips_hidden(block_rows(shape_, point));
-        const double share = skips ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
-        const double products = static_cast<double>(tiles_of(shape_.depth) + shape_.width_tiles());
-        const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), hides = shape_.causal && !skips && unroll > most_hidden_rows ? cold_visit * unroll : 0;
-        const double turn = tiles * static_cast<double>(tiles_of(shape_.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
-        const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(unroll, tiles, share, group);
-        const double cold_row = shape_.whole_rows() ? 67 * tiles : 100;
-        return 4000 + static_cast<double>(shape_.problems()) * (turn + blocks * block + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
-    }
-
-    // Cycles of the softmax of a block of so many rows: by tiles, each step takes at least its latency. Whole rows overlap the next ones where
-    // few values are under way, as far as these may live; others run one group after the other.
-    double softmax_of_block(double rows, double tiles, double share, double group) const {
-        constexpr double lanes_pace = 3.3, latency = 26, ends = 130, quotient = 20;
-        if (!shape_.whole_rows()) return tiles * share * (rows * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles) + rows / group * ends + quotient * rows;
-        constexpr double most_under_way = 16, row_latency = 210, least_interval = 60, life = 17, quotient_of_whole = 5;
-        const double lane_cycles = group * 3 * lanes_pace * tiles;
-        const bool overlaps = group > 1 && group * tiles <= most_under_way;
-        const double interval = overlaps ? std::max(lane_cycles, least_interval + life * tiles) : row_latency + lane_cycles;
-        return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
+        return in_registers(machine) ? register_attention_draft(shape_, point) : attention_draft(shape_.on(machine), point);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
@@ -309,6 +215,10 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     shape.causal = request.flag("is_causal");
     shape.scale = request.given("scale") ? request.number("scale") : 1 / std::sqrt(static_cast<double>(shape.depth));
     demand(std::isfinite(shape.scale), "the scale must be a finite number");
+    const int64_t key_block = request.integer("key_block");
+    demand(key_block >= 0 && key_block % (2 * lanes) == 0, fmt::format("key_block must be a multiple of {}, not {}", 2 * lanes, key_block));
+    demand(key_block == 0 || key_block >= shape.keys || shape.takes_key_blocks(), fmt::format("with a causal mask keys come by blocks for at least {} queries, and as many keys as queries", 2 * lanes));
+    shape.key_tiles = key_block / lanes;
     return std::make_unique<AttentionWorkload>(request, std::move(shape));
 }
 
@@ -320,17 +230,18 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.schemas = {"scaled_dot_product_attention"};
     row.help = "softmax(scale Q K^T + mask) V";
     row.card.family = "attention";
-    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array; causal: tiles that a block of queries does not see are left out";
+    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array; long rows by blocks of keys whose sums are joined (online); causal: tiles that a block of queries does not see are left out";
     row.card.space = "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads";
     row.card.bound = "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
     row.card.reference = "float64; a row without visible keys gives 0";
     row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
-    row.card.refuses = "keys and values of a head that do not fit the pads with the scores of a block; boolean masks: add 0 or minus infinity instead";
+    row.card.refuses = "boolean masks: add 0 or minus infinity instead; on fsim rows of more keys than its registers hold";
     row.card.fuses = "transposes of the heads of its operands and its result: heads_inside";
     row.tensors = {{"query", {"query"}, "of heads x queries x depth"}, {"key", {"key"}, "of heads x keys x depth"}, {"value", {"value"}, "of heads x keys x width"},
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
     row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
                       {"enable_gqa", "several query heads share the keys and values of one", false},
+                      {"key_block", "keys whose scores are computed together; the softmaxes of such blocks are joined (online); 0: all keys if the pads hold them, else 512", 0},
                       {"heads_inside", "tensors of qkvo whose heads lie inside their rows, of queries x heads x depth", ""}};
     row.example = {{"shape", "12x128x64,12x128x64,12x128x64"}};
     row.ignored = {"dropout_p"};

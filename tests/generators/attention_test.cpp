@@ -65,6 +65,40 @@ TEST(Attention, LeavesHiddenTilesOut) {
     }
 }
 
+// Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
+// this one where all blocks are alike.
+TEST(Attention, JoinsBlocksOfKeys) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        std::string shape, key_block;
+        WorkloadArguments more;
+        Point point;
+    };
+    const auto point = [](int64_t rows, int64_t row_unroll, int64_t softmax_unroll) {
+        return Point{{"rows", rows}, {"row_unroll", row_unroll}, {"softmax_unroll", softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}};
+    };
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
+    for (const Case &c : {Case{"96x40,192x40,192x33", "64", {}, point(96, 32, 8)}, Case{"70x33,161x33,161x20,70x161", "128", {}, point(72, 36, 4)}, Case{"1x20,97x20,97x20", "64", {}, point(1, 1, 1)},
+                          Case{"256x32,256x32,256x32", "64", causal, point(64, 64, 8)}, Case{"300x20,310x20,310x33", "128", causal, point(128, 64, 4)},
+                          Case{"2x2x64x20,2x1x130x20,2x1x130x20", "64", shared, point(64, 64, 8)}}) {
+        SCOPED_TRACE(c.shape);
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        arguments["key-block"] = c.key_block;
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        EXPECT_EQ(violation(workload->space(machine), c.point), "");
+        EXPECT_EQ(violation(workload->space(machine), workload->naive_point(machine)), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(c.point), "");
+    }
+}
+
+// Rows of any length: where the pads do not hold all keys beside a block of queries, these come by blocks without being asked to.
+TEST(Attention, TakesRowsThatThePadsDoNotHold) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "2x64,9000x64,9000x64"}});
+    EXPECT_EQ(Evaluator(workload, machine).verify(workload->naive_point(machine)), "");
+}
+
 // Code of a step that serves several heads is fetched once for them, whether or not they share their keys.
 TEST(Attention, TakesStepsOfSeveralHeadsTogether) {
     const Machine machine = find_machine("ax01");
@@ -155,6 +189,8 @@ TEST(Attention, RefusesWhatDoesNotFit) {
     EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
     EXPECT_EQ(refusal("4x8,5x8,5x8", {{"heads-inside", "q"}}), "scaled_dot_product_attention: there are no heads that could be inside the rows");
     EXPECT_EQ(refusal("2x4x8,2x5x8,2x5x8", {{"heads-inside", "qx"}}), "scaled_dot_product_attention: heads_inside names tensors of 'qkvo', not 'qx'");
+    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "100"}}), "scaled_dot_product_attention: key_block must be a multiple of 64, not 100");
+    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "128"}, {"is-causal", "true"}}), "scaled_dot_product_attention: with a causal mask keys come by blocks for at least 64 queries, and as many keys as queries");
     EXPECT_EQ(refusal("4x8,5x8,6x8"), "scaled_dot_product_attention: key 5x8 and value 6x8 have different lengths");
     EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8"), "scaled_dot_product_attention: query 3x4x8 and key 2x5x8 have different leading dimensions");
     EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8", {{"enable-gqa", "true"}}), "scaled_dot_product_attention: 3 query heads are not a multiple of 2 key heads");

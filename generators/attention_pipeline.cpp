@@ -1,0 +1,374 @@
+#include "generators/attention_pipeline.h"
+
+#include <algorithm>
+
+#include "generators/vocabulary.h"
+#include "isa/vectors.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
+    : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)),
+      depth_tiles_(static_cast<int>(tiles_of(shape.depth))), width_tiles_(static_cast<int>(shape.width_tiles())), rows_(static_cast<int>(shape.block_rows(point))),
+      blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
+      turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
+      whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())),
+      mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"), beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"),
+      summed(0, key_tiles_, "summed_varying"), last_seen(0, diagonal_tiles_, "last_seen_varying"), before(-hidden_rows_, hidden_rows_, "before") {}
+
+KernelDefinition AttentionPipeline::build() {
+    define_operands();
+    define_scores();
+    define_softmax();
+    define_sums();
+    define_result();
+    define_out();
+    schedule();
+    return attention_kernel(shape_, Pipeline(out), {q, key, value, mask});
+}
+
+// ---- the algorithm
+
+std::vector<Expr> AttentionPipeline::of_queries(std::vector<Expr> first) const {
+    std::vector<Expr> all = args(std::move(first));
+    all.push_back(ib);
+    if (key_blocks_ > 1) all.push_back(ig);
+    return all;
+}
+std::vector<Expr> AttentionPipeline::own(std::vector<Expr> first) const {
+    std::vector<Expr> all = of_queries(std::move(first));
+    if (key_blocks_ > 1) all.push_back(kb);
+    return all;
+}
+std::vector<Expr> AttentionPipeline::of_keys(std::vector<Expr> own) const {
+    std::vector<Expr> all = args(std::move(own), &AttentionBatch::keys);
+    if (key_blocks_ > 1) all.push_back(kb);
+    return all;
+}
+std::vector<Expr> AttentionPipeline::of_mask(std::vector<Expr> own) const {
+    std::vector<Expr> all = args(std::move(own), &AttentionBatch::mask);
+    all.push_back(ib);
+    if (key_blocks_ > 1) all.insert(all.end(), {ig, kb});
+    return all;
+}
+Expr AttentionPipeline::query() const { return (key_blocks_ > 1 ? ig * blocks_ + ib : Expr(ib)) * rows_ + i; }
+
+Expr AttentionPipeline::row_of(Dot &dot, const std::vector<Expr> &place, const std::vector<Expr> &at) const {
+    if (!leaves_out()) return bf16(dot.part(own(at)));
+    if (!dot.rounded.defined()) define(dot.rounded, own(place), bf16(dot.part(own(place))));
+    return dot.rounded(own(at));
+}
+
+// Loops over tiles overlap their iterations: that there are two at least is said, since the compiler would not see it.
+void AttentionPipeline::where_seen(RDom &tiles) const {
+    if (!leaves_out()) return;
+    const Expr tile = tiles.x;
+    const int last_tiles = static_cast<int>(tiles_of(keys_)) - (key_blocks_ - 1) * key_tiles_;   // of the last block of keys
+    if (key_blocks_ == 1) tiles.where(tile < (ib + 1) * diagonal_tiles_);
+    else if (skips_) tiles.where(tile < max(diagonal_tiles_, min(key_tiles_, (ib + 1) * diagonal_tiles_ + (ig - kb) * key_tiles_)));
+    else tiles.where(tile < max(std::min(2, last_tiles), min(key_tiles_, last_tiles + (key_blocks_ - 1 - kb) * key_tiles_)));
+}
+
+void AttentionPipeline::define_operands() {
+    const bool partial = queries_ % (rows_ * blocks_) != 0, partial_keys = keys_ % (key_tiles_ * lanes) != 0;
+    const auto key_at = [&](const Expr &row) { return key_blocks_ > 1 ? kb * (key_tiles_ * lanes) + row : row; };
+    const Expr at_key = key_at(t);
+    for (int n = 0; n < depth_tiles_; n++) {
+        const Expr at = n * lanes + k;
+        const Func &queries = Qs.emplace_back("Qs_" + std::to_string(n)), &keys = Ks.emplace_back("Ks_" + std::to_string(n));
+        if (depth_ % lanes != 0 || partial)
+            define_within(queries, of_queries({k, i}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
+        else define(queries, of_queries({k, i}), q(q_at(at, query())));
+        if (depth_ % lanes != 0 || partial_keys)
+            define_within(keys, of_keys({k, t}), at < depth_ && at_key < keys_, key(k_at(min(at, depth_ - 1), min(at_key, keys_ - 1))));
+        else define(keys, of_keys({k, t}), key(k_at(at, at_key)));
+    }
+    const Expr column_at = c * lanes + k;
+    if (partial_keys || width_ % lanes != 0)
+        define_within(Vs, of_keys({k, t, c}), column_at < width_ && at_key < keys_, value(v_at(min(column_at, width_ - 1), min(at_key, keys_ - 1))));
+    else define(Vs, of_keys({k, t, c}), value(v_at(column_at, at_key)));
+    // V^T: its rows as weights and those of the identity through them; then columns of ones.
+    identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
+    define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({k, tt * lanes + w, c})));
+    define(turn.part, of_keys({k, d, tt}), 0.0f);
+    turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
+    define(Vt, of_keys({k, d, tt}), undef<BFloat>());
+    Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
+    if (!whole_rows_) Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
+    if (shape_.mask) {
+        const Expr column = key_at(tt * lanes + k);
+        if (partial_keys || partial)
+            define_within(Ms, of_mask({k, i, tt}), column < keys_ && query() < queries_, mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
+        else define(Ms, of_mask({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
+    }
+}
+
+// What is added to scores: 0 where query i sees the key, else minus infinity.
+void AttentionPipeline::define_penalties() {
+    const Expr hidden = bf16(-infinity), seen = bf16(0.0f);
+    behind(j) = select(j < keys_ % lanes, seen, hidden);
+    // By the distance of the query from the first key of a tile.
+    later(j, o) = seen;
+    later(j, before) = hidden;
+    later(j, diagonal) = select(j <= diagonal, seen, hidden);
+}
+
+Expr AttentionPipeline::scaled(const Expr &score) const { return shape_.scale == 1 ? score : strict_float(score * bf16(static_cast<float>(shape_.scale))); }
+
+void AttentionPipeline::define_scores() {
+    define_penalties();
+    where_seen(scored);
+    define(X, own({j, i, tt}), undef<BFloat>());
+    // The sum over the depth, a tile of it after the other and the first without an addition; the last may also scale and hide.
+    const std::vector<Expr> at = own({j, i, scored});
+    for (int n = 0; n < depth_tiles_; n++) {
+        Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
+        define(dot.weights, own({k, w, tt}), Ks[n](of_keys({k, tt * lanes + w})));
+        define(dot.part, own({j, i, tt}), 0.0f);
+        dot.part(own({j, i, tt})) += f32(Qs[n](of_queries({r, i}))) * f32(dot.weights(own({r, j, tt})));
+        Expr score = row_of(dot, {j, i, tt}, {j, i, scored});
+        if (n > 0) score = strict_float(X(at) + score);
+        if (n + 1 == depth_tiles_) {
+            if (!scales_late_ && !shape_.mask) score = scaled(score);
+            if (shape_.causal && !skips_) score = strict_float(score + later(j, query() - scored * lanes));
+        }
+        X(at) = score;
+    }
+    // In a loop of its own: with the product it would not fit the instruction cache.
+    if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(of_mask({j, i, scored})));
+    // Where hidden tiles are left out, what is behind the last key is later than every query. Of several blocks of keys only one hides some.
+    if (hides_end()) {
+        if (key_blocks_ > 1) ending.where(ending.x < kb - (key_blocks_ - 2));
+        const std::vector<Expr> last = own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending});
+        X(last) = strict_float(X(last) + behind(j));
+    }
+    if (hides_diagonal()) {
+        if (key_blocks_ > 1) last_seen.where(last_seen.x < (kb - ig + 1) * diagonal_tiles_);
+        const std::vector<Expr> at_end = own({j, i, ib * diagonal_tiles_ + last_seen});
+        X(at_end) = strict_float(X(at_end) + later(j, i - last_seen * lanes));
+    }
+}
+
+void AttentionPipeline::define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const {
+    // At least 1, since the largest score gives exp(0), or 0 where a mask hides all keys.
+    define(std::move(inverse), row, bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
+}
+
+void AttentionPipeline::define_sums() {
+    where_seen(summed);
+    define(pv.weights, own({k, w, c, tt}), Vt(of_keys({k, c * lanes + w, tt})));
+    define(pv.part, own({d, i, c, tt}), 0.0f);
+    pv.part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
+    define(sums, own({d, i, c}), bf16(-0.0f));
+    sums(own({d, i, c})) = strict_float(sums(own({d, i, c})) + row_of(pv, {d, i, c, tt}, {d, i, c, summed}));
+}
+
+void AttentionPipeline::define_out() {
+    std::vector<Expr> at = args({d % lanes, i % rows_, d / lanes});
+    if (key_blocks_ > 1) at.insert(at.end(), {i / rows_ % blocks_, i / (rows_ * blocks_)});
+    else at.push_back(i / rows_);
+    define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(at));
+}
+
+// ---- the schedule
+
+void AttentionPipeline::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const {
+    dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
+    if (unroll > 1) dot.weights.split(w, w, wi, unroll);
+    dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
+    in_registers({dot.weights, dot.part});
+    if (!dot.rounded.defined()) return;
+    dot.rounded.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes);
+    in_registers({dot.rounded});
+}
+
+void AttentionPipeline::schedule_sums(Func result) {
+    result.reorder(d, i, c, ib).vectorize(d, lanes);
+    sums.compute_at(result, c).bound_extent(i, rows_).vectorize(d, lanes);
+    sums.update().rename(i, iu).reorder(d, iu, summed.x, c, ib).vectorize(d, lanes);
+    schedule_dot(pv, sums, summed.x, iu, d, lanes);
+    in_registers({sums});
+}
+
+void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const {
+    std::vector<VarOrRVar> order = {lane};
+    stage.split(i, i, iu, unroll);
+    order.insert(order.end(), inside.begin(), inside.end());
+    order.push_back(i);
+    order.insert(order.end(), outside.begin(), outside.end());
+    stage.reorder(order).vectorize(lane, lanes);
+}
+
+void AttentionPipeline::of_heads(Func f, bool AttentionBatch::*has) const {
+    if (heads_ > 1 && (has == nullptr || batch_.dim(0).*has)) f.bound_extent(batch_.var(0), heads_);
+}
+void AttentionPipeline::at_block(Func f, bool AttentionBatch::*has) const {
+    f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
+    of_heads(f, has);
+}
+void AttentionPipeline::at_block_beside(Func f) const {
+    at_block(f);
+    if (machine_.timed() && shape_.streams(rows_, blocks_)) f.hoist_storage_root().ring_buffer(2);
+}
+void AttentionPipeline::at_keys(Func f, bool AttentionBatch::*has) const {
+    at_block(f, has);
+    if (key_blocks_ > 1) f.compute_at(keys_at_).bound_extent(kb, 1);
+}
+// Keys and values stay for all queries of a head.
+void AttentionPipeline::at_head(Func f) const {
+    for (size_t b = 0; b < batch_.size(); b++)
+        if (batch_.dim(b).keys) {
+            f.compute_at(out, batch_.var(b));
+            return;
+        }
+    f.compute_root();
+}
+
+// Of the next block of keys while one is gone through, where all blocks are alike.
+void AttentionPipeline::come_by_blocks(Func f) const {
+    f.compute_at(keys_at_).bound_extent(kb, 1);
+    if (keys_ % (key_tiles_ * lanes) == 0 && machine_.timed()) f.hoist_storage(out, io).ring_buffer(2);
+}
+
+void AttentionPipeline::schedule() {
+    schedule_out();
+    schedule_keys();
+    schedule_values();
+    schedule_queries();
+    schedule_scores();
+    at_keys(p);
+    p.bound_extent(tt, key_tiles_);
+    schedule_softmax();
+    schedule_result();
+    in_pads({identity, X, p, Y});
+}
+
+void AttentionPipeline::schedule_out() {
+    out.bound(d, 0, width_).bound(i, 0, queries_);
+    Var ob("ob"), lane("lane"), column("column");
+    out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {lane, ii, column, ob};
+    if (heads_ > 1) {
+        out.split(batch_.var(0), batch_.var(0), head, heads_, TailStrategy::GuardWithIf);
+        order.push_back(head);
+    }
+    order.push_back(io);
+    batch_.add_loops(out, order);
+    out.reorder(order);
+    whole_loops(out);
+    fix_shape(out.output_buffer(), shape_.out_extents());
+}
+
+void AttentionPipeline::schedule_keys() {
+    for (Func f : Ks) {
+        if (key_blocks_ > 1) {
+            come_by_blocks(f);
+        } else if (shape_.comes_by_heads(machine_, heads_)) {
+            // The storage is inside the loop over groups of heads: from outside, turns of the ring would not be counted linearly.
+            f.compute_at(X, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+        } else {
+            at_head(f);
+            of_heads(f, &AttentionBatch::keys);
+        }
+        f.vectorize(k, lanes).bound_extent(t, key_tiles_ * lanes);
+        in_pads({f});
+    }
+}
+
+void AttentionPipeline::schedule_values() {
+    // A row in each pad, so that rows come as fast as the array takes them.
+    identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes).split(w, w, wi, static_cast<int>(machine_.pad.count));
+    // Where all queries of some heads are together, values come while their scores are computed.
+    if (key_blocks_ > 1) Vt.compute_at(keys_at_).bound_extent(kb, 1);
+    else if (heads_ > 1) Vt.compute_at(out, io);
+    else at_head(Vt);
+    of_heads(Vt, &AttentionBatch::keys);
+    // Values come while those before them are turned: of the next block of keys, of the next head, or of the next tile of keys where all tiles are alike.
+    const bool heads_come = shape_.comes_by_heads(machine_, heads_);
+    const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && key_blocks_ == 1 && machine_.timed() && !heads_come;
+    if (key_blocks_ > 1) come_by_blocks(Vs);
+    else if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+    else if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
+    else at_head(Vs);
+    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, tiles_of(width_));
+    Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
+    Vt.update().split(columns.x, co, ci, lanes, TailStrategy::GuardWithIf);
+    const bool whole_tiles = width_ % lanes == 0;
+    if (whole_tiles) Vt.update().split(ci, ci, cu, turn_unroll_);
+    std::vector<VarOrRVar> turned = {k, ci};
+    if (whole_tiles) turned.insert(turned.begin() + 1, cu);
+    if (heads_come) turned.insert(turned.end(), {tt, co});
+    else turned.insert(turned.end(), {co, tt});
+    Vt.update().reorder(turned).vectorize(k, lanes);
+    schedule_dot(turn, Vt, heads_come ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
+    if (!whole_rows_) Vt.update(1).vectorize(k, lanes);
+    in_pads({Vs, Vt});
+}
+
+void AttentionPipeline::schedule_queries() {
+    for (Func f : Qs) {
+        f.vectorize(k, lanes);
+        if (shape_.comes_by_heads(machine_, heads_)) {
+            // By blocks where these are alike.
+            const bool alike = queries_ % rows_ == 0;
+            f.compute_at(X, alike ? ib : batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+            f.bound_extent(i, rows_).bound_storage(i, stored_rows());
+            if (!alike) f.bound_extent(ib, blocks_);
+        } else {
+            at_block_beside(f);
+        }
+        in_pads({f});
+    }
+    if (!shape_.mask) return;
+    Ms.vectorize(k, lanes);
+    at_keys(Ms, &AttentionBatch::mask);
+    in_pads({Ms});
+}
+
+void AttentionPipeline::schedule_scores() {
+    // A visit of the array, weights and the rows of a block, is an iteration of a loop over tiles.
+    at_keys(X);
+    X.bound_extent(tt, key_tiles_);
+    int update = 0;
+    for (Dot &dot : scores_) {
+        std::vector<VarOrRVar> loops = {j, iu, scored.x, ib};
+        if (heads_ > 1) loops.push_back(batch_.var(0));
+        X.update(update++).rename(i, iu).reorder(loops).vectorize(j, lanes);
+        schedule_dot(dot, X, scored.x, iu, j, lanes);
+    }
+    if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
+    if (hides_end()) {
+        in_groups(X.update(update++), lane_rows(), j, {iu}, {ending.x, ib});
+        behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
+        in_pads({behind});
+    }
+    if (hides_diagonal()) in_groups(X.update(update++), lane_rows(), j, {iu}, {last_seen.x, ib});
+    if (shape_.causal) {
+        later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
+        for (int u = 0; u < 2; u++) later.update(u).vectorize(j, lanes);
+        in_pads({later});
+    }
+}
+
+int AttentionPipeline::lane_rows() const {
+    int rows = softmax_unroll_;
+    for (int more = 2 * rows; blocks_ > 1 && more <= 16; more += softmax_unroll_)
+        if (rows_ % more == 0) rows = more;
+    return rows;
+}
+int AttentionPipeline::most_hidden_rows() const {
+    if (!skips_) return lanes * key_tiles_;
+    if (key_blocks_ > 1) return lanes * (diagonal_tiles_ - 1);
+    int64_t most = 0;
+    for (int64_t block = 0; block < blocks_; block++) most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
+    return static_cast<int>(most);
+}
+int AttentionPipeline::stored_rows() const {
+    const int quantum = static_cast<int>(machine_.pad.count);
+    return (rows_ + quantum - 1) / quantum * quantum;
+}
+
+}  // namespace atalla

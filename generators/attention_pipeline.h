@@ -1,0 +1,133 @@
+// What both forms of attention share: operands that come into the pads, V turned there, the scores, and the sums of p V.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <Halide.h>
+
+#include "generators/attention.h"
+#include "generators/batch_vars.h"
+
+namespace atalla {
+
+class AttentionPipeline {
+public:
+    AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point);
+    virtual ~AttentionPipeline() = default;
+    AttentionPipeline(const AttentionPipeline &) = delete;
+    AttentionPipeline &operator=(const AttentionPipeline &) = delete;
+
+    KernelDefinition build();
+
+protected:
+    using Expr = Halide::Expr;
+    using Func = Halide::Func;
+    using Var = Halide::Var;
+    using RVar = Halide::RVar;
+    using RDom = Halide::RDom;
+    using VarOrRVar = Halide::VarOrRVar;
+
+    // A matrix product inside the pipeline: one k tile after the other, weights loaded outside the rows.
+    struct Dot {
+        Func weights, part, rounded;
+
+        explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part"), rounded(name + "_rounded") {}
+    };
+
+    // p from the scores X; Y from the sums of p V.
+    virtual void define_softmax() = 0;
+    virtual void define_result() = 0;
+    virtual void schedule_softmax() = 0;
+    virtual void schedule_result() = 0;
+
+    // The arguments of what the heads of a problem have, of what each block of queries has, and of what it has for each block of keys.
+    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
+    std::vector<Expr> of_queries(std::vector<Expr> first) const;
+    std::vector<Expr> own(std::vector<Expr> first) const;
+    Expr scaled(const Expr &score) const;
+    void define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const;
+
+    // Only tiles that there are and that a query of the block sees.
+    void where_seen(RDom &tiles) const;
+    bool leaves_out() const { return skips_ || (key_blocks_ > 1 && tiles_of(keys_) % key_tiles_ != 0); }
+
+    // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
+    void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const;
+    // Sums over the tiles, for each column of the result.
+    void schedule_sums(Func result);
+    // Rows of a block in groups, each group straight-line code.
+    void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
+    // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; for one block of keys.
+    void at_block(Func f, bool AttentionBatch::*has = nullptr) const;
+    void at_block_beside(Func f) const;
+    void at_keys(Func f, bool AttentionBatch::*has = nullptr) const;
+    int stored_rows() const;
+    // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too
+    // few to make up for what more code and row offsets cost around them.
+    int lane_rows() const;
+
+private:
+    // Where an element of a row of the tensors is.
+    std::vector<Expr> q_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, nullptr, shape_.inside('q')); }
+    std::vector<Expr> k_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k')); }
+    std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
+    // Of what is computed from keys and values alone; of the rows of the mask for a block of queries: problems may share them.
+    std::vector<Expr> of_keys(std::vector<Expr> own) const;
+    std::vector<Expr> of_mask(std::vector<Expr> own) const;
+    Expr query() const;
+    // A row of a product. Where some are left out, a step between them and what reads them keeps the condition away from the array.
+    Expr row_of(Dot &dot, const std::vector<Expr> &place, const std::vector<Expr> &at) const;
+
+    void define_operands();
+    void define_penalties();
+    void define_scores();
+    void define_sums();
+    void define_out();
+    void schedule();
+    void schedule_out();
+    void schedule_keys();
+    void schedule_values();
+    void schedule_queries();
+    void schedule_scores();
+    void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
+    void at_head(Func f) const;
+    void come_by_blocks(Func f) const;
+    // Keys behind the last one are hidden, and in tiles some queries of a block see, those behind each.
+    bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
+    bool hides_diagonal() const { return skips_ && !whole_rows_; }
+    int most_hidden_rows() const;
+
+protected:
+    const AttentionShape &shape_;
+    const Machine &machine_;
+    const int queries_, keys_, depth_, width_, depth_tiles_, width_tiles_;
+    const int rows_, blocks_;   // queries of a block, which one load of weights serves; blocks between which Q and the scores stay
+    const int key_tiles_, key_blocks_;   // tiles of 32 keys whose scores are in the pads together; such blocks of keys
+    const int turn_unroll_, softmax_unroll_;
+    const int heads_;           // of the innermost dimension of the batch, which go through each step together
+    const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
+    const bool whole_rows_;     // go through the softmax in straight-line code
+    const bool skips_;          // tiles that no query of a block sees
+    const BatchVars<AttentionBatch> batch_{shape_.batch};
+
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ig{"ig"}, kb{"kb"}, head{"head"};
+    Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"};
+    RDom r{0, lanes, "r"};
+    Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
+
+private:
+    const int diagonal_tiles_ = static_cast<int>(ceil_div(rows_, lanes));   // of a block, some keys of which some of its queries see, where it skips
+    const int hidden_rows_ = most_hidden_rows();   // by which a query is at most in front of a tile
+
+    Halide::ImageParam q, key, value, mask;
+    Var t{"t"}, ii{"ii"}, o{"o"}, wi{"w_unroll"};
+    RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
+    Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"};
+    std::vector<Func> Qs, Ks;   // of each tile of the depth
+    Dot turn{"turn"}, pv{"pv"};
+    std::vector<Dot> scores_;   // a product for each tile of the depth
+    RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, before, diagonal{0, lanes - 1, "diagonal"};
+};
+
+}  // namespace atalla

@@ -1,0 +1,147 @@
+#include "generators/attention_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <set>
+
+#include "isa/vectors.h"
+
+namespace atalla {
+
+namespace {
+
+// Of a block of queries, which one load of keys and values serves.
+constexpr int64_t largest_block = 64;
+
+bool divides(int64_t a, int64_t b) { return b % a == 0; }
+
+// Rows of all pads together that the buffers of a point take.
+int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    const int64_t round = machine.pad.count, rows = shape.block_rows(point), together = shape.blocks_together(point), stored = (rows + round - 1) / round * round * together;
+    const int64_t key_tiles = shape.tiles_together(), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
+    const bool by_blocks = shape.key_blocks() > 1;
+    const int64_t slots = machine.timed() && shape.streams(rows, together) ? 2 : 1;   // of queries and results, which come and go
+    const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
+    const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
+    const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come || by_blocks ? 2 : key_heads;
+    int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
+    sum += stored * (q_slots * depth_tiles + heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles)));
+    sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
+    // The largest scores for a block of keys; the sums and largest scores for all before.
+    if (by_blocks) sum += stored * (width_tiles + 2);
+    if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
+    // These are in one pad.
+    if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : 2 * rows - lanes);
+    return sum + round;
+}
+bool fits(const AttentionShape &shape, const Machine &machine, const Point &point) { return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16; }
+
+// Cycles of the softmax of a block of so many rows: by tiles, each step takes at least its latency. Whole rows overlap the next ones where
+// few values are under way, as far as these may live; others run one group after the other.
+double softmax_of_block(const AttentionShape &shape, double rows, double tiles, double share, double group) {
+    constexpr double lanes_pace = 3.3, latency = 26, ends = 130, quotient = 20;
+    if (!shape.whole_rows()) return tiles * share * (rows * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles) + rows / group * ends + quotient * rows;
+    constexpr double most_under_way = 16, row_latency = 210, least_interval = 60, life = 17, quotient_of_whole = 5;
+    const double lane_cycles = group * 3 * lanes_pace * tiles;
+    const bool overlaps = group > 1 && group * tiles <= most_under_way;
+    const double interval = overlaps ? std::max(lane_cycles, least_interval + life * tiles) : row_latency + lane_cycles;
+    return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
+}
+
+}  // namespace
+
+AttentionShape AttentionShape::on(const Machine &machine) const {
+    AttentionShape shape = *this;
+    // As many as leave room for the largest block of queries.
+    const int64_t block = std::min(largest_block, queries);
+    Point point = {{"rows", block}, {"row_unroll", block}, {"heads", 1}};
+    if (shape.key_tiles > 0 || !takes_key_blocks() || fits(shape, machine, point)) return shape;
+    for (shape.key_tiles = 16; shape.key_tiles > 2; shape.key_tiles /= 2) {
+        if (causal) point.set("rows", shape.key_tiles * lanes);
+        if (tiles_of(keys) % shape.key_tiles != 1 && fits(shape, machine, point)) break;
+    }
+    return shape;
+}
+
+Space attention_space(const AttentionShape &shape, const Machine &machine) {
+    std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
+    // Of the largest blocks also as many that leave few rows of the last one empty.
+    const int64_t even = ceil_div(ceil_div(shape.queries, ceil_div(shape.queries, largest_block)), 2) * 2;
+    for (int64_t unroll : {int64_t{8}, int64_t{16}, int64_t{32}, even, largest_block}) {
+        const int64_t block = std::min(unroll, shape.queries), blocks = ceil_div(shape.queries, block);
+        row_unrolls.insert(block);
+        for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
+            if (divides(together, blocks)) rows.insert(together * block);
+        for (int64_t together = 2; shape.key_blocks() > 1 && together < blocks && together * block <= 1024; together *= 2) rows.insert(together * block);
+        for (int64_t group : {1, 2, 4, 8, 16})
+            if (divides(group, block)) softmax_unrolls.insert(group);
+    }
+    if (shape.key_blocks() > 1 && shape.causal) rows = {shape.key_tiles * lanes};
+    for (int64_t together = 1; together <= 16; together++)
+        if (together == 1 || (!shape.batch.empty() && divides(together, shape.batch.back().extent))) heads.insert(together);
+    Space space;
+    space.parameter("rows", "queries whose scores are in the pads together", {rows.rbegin(), rows.rend()})
+        .parameter("row_unroll", "queries of a block, which one load of the keys and values serves", {row_unrolls.rbegin(), row_unrolls.rend()})
+        .parameter("softmax_unroll", "queries whose softmax is straight-line code", {softmax_unrolls.begin(), softmax_unrolls.end()})
+        .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes})
+        .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
+    if (shape.key_blocks() > 1) {
+        // As many queries are together as keys, so that the mask hides part of one block of keys alone from them.
+        if (shape.causal) space.constraint("seen tiles", {"row_unroll"}, "A block of queries sees whole tiles, two at least.", [shape](const Point &point) { return shape.skips_hidden(shape.block_rows(point)); });
+        space.constraint("whole blocks", {"rows", "row_unroll"}, "Whole blocks are together.", [](const Point &point) { return divides(point["row_unroll"], point["rows"]); });
+        space.constraint("one head", {"heads"}, "Keys come by blocks for one head after the other.", [](const Point &point) { return point["heads"] == 1; });
+    } else {
+        space.constraint("blocks", {"rows", "row_unroll"}, "Whole blocks are together, as many each time.", [queries = shape.queries](const Point &point) {
+            return divides(point["row_unroll"], point["rows"]) && divides(point["rows"] / point["row_unroll"], ceil_div(queries, point["row_unroll"]));
+        });
+    }
+    space.constraint("unrolled softmax", {"row_unroll", "softmax_unroll"}, "Unrolling divides the rows of a block.",
+                     [](const Point &point) { return divides(point["softmax_unroll"], point["row_unroll"]); });
+    if (shape.whole_rows())
+        space.constraint("straight rows", {"softmax_unroll"}, "Rows in straight-line code stay in the instruction cache.", [tiles = tiles_of(shape.keys)](const Point &point) {
+            constexpr int64_t most_vectors = 32;   // of scores
+            return point["softmax_unroll"] * tiles <= most_vectors;
+        });
+    if (shape.whole_rows() && shape.causal)
+        space.constraint("blocks of their own", {"rows", "row_unroll"}, "Where each block has code of its own, for the tiles that it sees, all are together.", [shape](const Point &point) {
+            return !shape.skips_hidden(shape.block_rows(point)) || shape.blocks_together(point) == ceil_div(shape.queries, shape.block_rows(point));
+        });
+    space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [queries = shape.queries](const Point &point) {
+        return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
+    });
+    space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape, machine](const Point &point) {
+        return fits(shape, machine, point);
+    });
+    return space;
+}
+
+Point attention_naive_point(const AttentionShape &shape) {
+    if (shape.key_blocks() > 1 && shape.causal) return {{"rows", shape.key_tiles * lanes}, {"row_unroll", largest_block}, {"softmax_unroll", 4}, {"weight_unroll", 4}, {"heads", 1}};
+    const int64_t block = std::min<int64_t>(shape.queries, lanes), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
+    return {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+}
+
+double attention_draft(const AttentionShape &shape, const Point &point) {
+    // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder, in the instruction cache or not.
+    // Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
+    constexpr double switching = 63, lanes_pace = 3.3, ends = 130, cold_head = 9000, cold_visit = 14, most_hidden_rows = 60;
+    const auto unroll = static_cast<double>(shape.block_rows(point)), tiles = static_cast<double>(tiles_of(shape.keys)), group = static_cast<double>(point["softmax_unroll"]);
+    const double blocks = std::ceil(static_cast<double>(shape.queries) / unroll), together = static_cast<double>(shape.blocks_together(point));
+    const bool skips = shape.skips_hidden(shape.block_rows(point));
+    const double share = skips ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
+    const double products = static_cast<double>(tiles_of(shape.depth) + shape.width_tiles());
+    const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), hides = shape.causal && !skips && unroll > most_hidden_rows ? cold_visit * unroll : 0;
+    const double turn = tiles * static_cast<double>(tiles_of(shape.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
+    const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(shape, unroll, tiles, share, group);
+    if (shape.key_blocks() > 1) {
+        // Values are turned for each group of queries. Blocks of keys end loops, and join sums.
+        constexpr double joined_row = 45, cold_block = 3000;
+        const double groups = std::ceil(blocks / together), key_blocks = static_cast<double>(shape.key_blocks()) * share;
+        return 4000 + static_cast<double>(shape.problems()) * (groups * share * turn + blocks * block + blocks * key_blocks * (unroll * joined_row + (products + 2) * ends) + groups * key_blocks * cold_block);
+    }
+    const double cold_row = shape.whole_rows() ? 67 * tiles : 100;
+    return 4000 + static_cast<double>(shape.problems()) * (turn + blocks * block + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
+}
+
+}  // namespace atalla
