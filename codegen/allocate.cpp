@@ -1,5 +1,6 @@
 // Physical registers: liveness over the blocks, then a linear scan with bank preferences.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -136,23 +137,39 @@ private:
         return numbers;
     }
 
-    // What a register would cost in each bank: packets that read it beside another of the bank.
-    std::vector<double> conflicts(const Interval &interval, int banks) const {
-        constexpr double loop_weight = 10;
-        std::vector<double> cost(static_cast<size_t>(banks));
-        const RegisterClass cls = kernel_.cls(interval.reg);
+    // What packets read, each register once, and for each register the packets that read it.
+    struct Reads {
+        std::vector<std::pair<std::set<Reg>, bool>> packets;   // of a block that is a loop
+        std::vector<std::vector<size_t>> of_register;
+    };
+    const Reads &reads() {
+        if (reads_) return *reads_;
+        reads_.emplace();
+        reads_->of_register.resize(kernel_.registers.size());
         for (const Block &block : blocks_)
             for (const OpGroup &packet : block.packets) {
                 std::set<Reg> read;
                 for (const Op &op : packet)
                     for (Reg r : reads_of(op)) read.insert(r);
-                if (!read.contains(interval.reg)) continue;
-                for (Reg r : read) {
-                    const RegInfo &other = kernel_.registers[static_cast<size_t>(r.id)];
-                    const int bank = other.physical >= 0 ? other.physical : other.bank;
-                    if (r != interval.reg && other.cls == cls && bank >= 0 && r != zero_scalar) cost[static_cast<size_t>(bank % banks)] += block.end.kind == Terminator::Loop ? loop_weight : 1;
-                }
+                for (Reg r : read) reads_->of_register[static_cast<size_t>(r.id)].push_back(reads_->packets.size());
+                reads_->packets.emplace_back(std::move(read), block.end.kind == Terminator::Loop);
             }
+        return *reads_;
+    }
+
+    // What a register would cost in each bank: packets that read it beside another of the bank.
+    std::vector<double> conflicts(const Interval &interval, int banks) {
+        constexpr double loop_weight = 10;
+        std::vector<double> cost(static_cast<size_t>(banks));
+        const RegisterClass cls = kernel_.cls(interval.reg);
+        for (size_t packet : reads().of_register[static_cast<size_t>(interval.reg.id)]) {
+            const auto &[read, in_loop] = reads().packets[packet];
+            for (Reg r : read) {
+                const RegInfo &other = kernel_.registers[static_cast<size_t>(r.id)];
+                const int bank = other.physical >= 0 ? other.physical : other.bank;
+                if (r != interval.reg && other.cls == cls && bank >= 0 && r != zero_scalar) cost[static_cast<size_t>(bank % banks)] += in_loop ? loop_weight : 1;
+            }
+        }
         return cost;
     }
 
@@ -194,6 +211,7 @@ private:
     Kernel &kernel_;
     const Machine &machine_;
     Blocks &blocks_;
+    std::optional<Reads> reads_;
 };
 
 }  // namespace

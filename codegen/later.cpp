@@ -45,10 +45,23 @@ struct Places {
     Place behind;
 };
 
+// The end of the branch that a loop is in: what skips the branch has had no loop.
+std::optional<size_t> end_of_branch(const Blocks &blocks, size_t loop) {
+    std::optional<size_t> end;
+    for (size_t b = 0; b < loop; b++)
+        if (blocks[b].end.kind == Terminator::Skip && static_cast<size_t>(blocks[b].end.target) > loop) end = std::min(end.value_or(blocks.size()), static_cast<size_t>(blocks[b].end.target));
+    return end;
+}
+
 Places find_places(const Blocks &blocks, size_t loop, const Registers &registers) {
     Places places;
+    const std::optional<size_t> end_of = end_of_branch(blocks, loop);
     size_t b = loop + 1;
     for (; b < blocks.size(); b++) {
+        if (b == end_of) {
+            places.behind = {b - 1, true};
+            return places;
+        }
         if (uses(blocks[b], registers) || blocks[b].end.leaves() || blocks[b].end.kind == Terminator::Skip) break;
         if (blocks[b].end.kind == Terminator::Loop && !places.turn) {
             size_t head = static_cast<size_t>(blocks[b].end.target);

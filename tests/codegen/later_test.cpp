@@ -54,6 +54,17 @@ TEST_F(Nest, EndsRunWithTheNextTurnAndBehindTheNest) {
     EXPECT_EQ(blocks[4].ops.front().opcode, Opcode::add_vv) << "in front of what reads it";
 }
 
+// What skips the branch around the loop has no iteration that could end.
+TEST_F(Nest, EndsStayInsideTheBranchAroundTheLoop) {
+    blocks[1].end.kind = Terminator::Skip;
+    blocks[1].end.target = 4;
+    blocks[3].end = {};
+    place_later(kernel, blocks, 2, epilogue);
+    EXPECT_EQ(count_of_sums(3), 1u);
+    EXPECT_EQ(count_of_sums(4), 0u);
+    EXPECT_FALSE(can_turn(kernel, blocks, 2, epilogue));
+}
+
 TEST_F(Nest, ReadsOfPadsAreMarkedAsTheTurnBefore) {
     place_later(kernel, blocks, 2, {load(row, buffer, 0), last});
     ASSERT_TRUE(blocks[1].ops.front().access);
