@@ -109,7 +109,7 @@ private:
         Expr value;
         if (takes_columns(shape_)) {
             // A maximum takes the place of a column that no window beside it has, and the others stay.
-            maxima.emplace("", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)), [&](const Expr &row) { return pixel(x, y * sy + row); });
+            maxima.emplace("", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)), [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);

@@ -23,21 +23,116 @@ int size(int64_t n) { return static_cast<int>(n); }
 
 bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
 
-// Places of a row of the image with its padding, as they go round the pads.
-int64_t frame_columns(const PoolShape &shape, const Machine &machine) {
-    int64_t seen = shape.x.size + shape.x.padding;
-    for (const PoolPhase &phase : pool_phases(shape.x)) seen = std::max(seen, phase.start + (phase.count - 1) * phase.stride + phase.kernel);
-    return round_up(seen, machine.pad.count);
+// What windows see of an axis, padding included, of at least so many results.
+int64_t seen(const PoolAxis &axis, int64_t results = 0) {
+    int64_t end = axis.size + axis.padding;
+    for (const PoolPhase &phase : pool_phases(axis)) end = std::max(end, phase.start + (std::max(phase.count, results) - 1) * phase.stride + phase.kernel);
+    return end;
 }
-int64_t frame_rows(const PoolShape &shape) {
-    int64_t seen = shape.y.size + shape.y.padding;
-    for (const PoolPhase &phase : pool_phases(shape.y)) seen = std::max(seen, phase.start + (phase.count - 1) * phase.stride + phase.kernel);
-    return seen;
-}
+
+// The image in the pads, row by row with its padding. Rows begin in one pad where the places go round all.
+struct Frame {
+    int64_t pitch, rows, places;
+    // Windows beyond a row, which only fill up straight-line code, see places of the next one.
+    Frame(const PoolShape &shape, const Machine &machine, int64_t results)
+        : pitch(round_up(seen(shape.x), machine.pad.count)), rows(seen(shape.y)), places(round_up((rows - 1) * pitch + std::max(pitch, seen(shape.x, results)), machine.pad.count)) {}
+};
+
+// Rows of elements in blocks of up to 32, which the array turns: parts of a row, whole rows, or what follows each other where rows do.
+struct Blocks {
+    int64_t elements = lanes;   // of a block
+    int64_t parts = 1, step = 0;   // of a row, and from one's first element to the next one's; they may share elements
+    int64_t rows = 1;   // of a block
+    int64_t bands = 1;   // all blocks of one part
+    int64_t length = lanes;   // from band to band
+
+    // Whatever the pads go round, the first places of two blocks are in one.
+    static Blocks of_image(const PoolShape &shape, const Machine &machine) {
+        const int64_t width = shape.x.size, height = shape.y.size, pads = machine.pad.count;
+        Blocks blocks;
+        if (!padded(shape) && width % pads == 0 && width * height % lanes == 0) {
+            blocks.rows = 0;
+            blocks.bands = width * height / lanes;
+            return blocks;
+        }
+        if (width <= lanes) {
+            for (int64_t rows = 1; rows * width <= lanes && rows <= height; rows++)
+                if (height % rows == 0) blocks.rows = rows;
+            blocks.elements = blocks.length = blocks.rows * width;
+            blocks.bands = height / blocks.rows;
+            return blocks;
+        }
+        for (blocks.parts = tiles_of(width);; blocks.parts++) {
+            blocks.step = round_up(ceil_div(width - lanes, blocks.parts - 1), pads);
+            if (width % blocks.parts == 0 && width / blocks.parts % pads == 0) blocks.step = width / blocks.parts;
+            blocks.elements = width - (blocks.parts - 1) * blocks.step;
+            if (blocks.elements >= blocks.step) break;
+        }
+        blocks.length = width;
+        blocks.bands = height;
+        return blocks.in_one_line(blocks.step);
+    }
+
+    // Of results no element is in two blocks, and the last ones may be shorter.
+    static Blocks of_results(const PoolShape &shape, const Machine &machine) {
+        const int64_t columns = shape.x.results, rows = shape.y.results;
+        Blocks blocks;
+        blocks.rows = std::clamp<int64_t>(lanes / columns, 1, rows);
+        blocks.parts = tiles_of(columns);
+        blocks.elements = blocks.parts == 1 ? blocks.rows * columns : round_up(ceil_div(columns, blocks.parts), machine.pad.count);
+        blocks.step = blocks.elements;
+        blocks.bands = ceil_div(rows, blocks.rows);
+        blocks.length = blocks.rows * columns;
+        return blocks.in_one_line(blocks.elements);
+    }
+
+    // From band to band where rows of so many elements are `pitch` apart.
+    int64_t distance(int64_t columns, int64_t pitch) const { return length == rows * columns ? rows * pitch : length; }
+
+    // Columns of which every block that has an element of a row has one.
+    std::vector<int64_t> columns_of_blocks(int64_t width) const {
+        std::vector<int64_t> columns;
+        if (rows > 0 && length == rows * width) {
+            for (int64_t part = 0; part < parts; part++) columns.push_back(part * step);
+            return columns;
+        }
+        for (int64_t column = 0; column < width; column += rows == 0 ? lanes : length) columns.push_back(column);
+        if (columns.back() != width - 1) columns.push_back(width - 1);
+        return columns;
+    }
+
+private:
+    // Parts of a single row are bands.
+    Blocks in_one_line(int64_t distance) {
+        if (bands == 1 && parts > 1) {
+            std::swap(bands, parts);
+            length = distance;
+        }
+        return *this;
+    }
+};
+
+constexpr float lowest = -3.38953139e38f;   // of bf16
+
+// How a point takes the planes.
+struct Plan {
+    int64_t columns;   // windows of a row, as many as fill straight-line code
+    int64_t pitch;     // from row to row of the results
+    Frame frame;
+    Blocks image, back;
+    int64_t bands, results;   // that come, or leave, together
+
+    Plan(const PoolShape &shape, const Machine &machine, const Point &point)
+        : columns(pool_phases(shape.x).size() > 1 ? 0 : round_up(shape.x.results, point["unroll"])), pitch(round_up(std::max(columns, shape.x.results), machine.pad.count)), frame(shape, machine, columns),
+          image(Blocks::of_image(shape, machine)), back(Blocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)) {}
+
+    int64_t chunks() const { return ceil_div(image.bands, bands); }
+    int64_t result_places() const { return (back.bands * std::max<int64_t>(1, back.rows) - 1) * pitch + std::max(pitch, back.parts * back.elements); }
+};
 
 // The vectors that every part of the pipeline works on.
 struct Names {
-    Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, t{"t"}, b{"b"}, x{"x"}, y{"y"};
+    Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, z{"z"}, t{"t"}, b{"b"}, c{"chunk"}, x{"x"}, y{"y"};
     RDom q{0, lanes, "q"};
     Func identity{"identity"};
 };
@@ -77,9 +172,9 @@ public:
 class PlanePool {
 public:
     PlanePool(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), unroll_(size(point["unroll"])), first_column_(size(point["first_column"])), weight_unroll_(size(point["weight_unroll"])), planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)),
-          taps_(size(shape.x.kernel * shape.y.kernel)), width_(size(shape.x.size)), pixels_(width_ * size(shape.y.size)), columns_(size(shape.x.results)),
-          places_(columns_ * size(shape.y.results)), row_tiles_(tiles_of(width_)), tile_(ceil_div(width_, row_tiles_)) {}
+        : shape_(shape), machine_(machine), plan_(shape, machine, point), unroll_(size(point["unroll"])), first_column_(size(point["first_column"])), weight_unroll_(size(point["weight_unroll"])),
+          planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)), taps_(size(shape.x.kernel * shape.y.kernel)), pixels_(size(shape.x.size * shape.y.size)),
+          places_(size(shape.x.results * shape.y.results)), pitch_(size(plan_.frame.pitch)) {}
 
     KernelDefinition run() {
         v_.identity(v_.k, v_.i) = select(v_.k == v_.i, bf16(1.0f), bf16(0.0f));
@@ -101,22 +196,42 @@ private:
 
     bool weighted() const { return shape_.kind == Pooling::Weighted; }
 
-    // framed(plane, x, y) from raw(x, plane): the array turns parts of the rows, and the padding is around them.
+    // framed(plane, place) from raw(element, band, part, plane): the array turns blocks, and the padding is around them.
     void define_image() {
-        // The last part of a row may share pixels with the one before.
-        const auto start = [&](const Expr &part) { return row_tiles_ * tile_ == width_ ? part * tile_ : min(part * tile_, width_ - tile_); };
-        const Expr plane = v_.b * lanes + v_.w, pixel = v_.y * width_ + start(v_.t);
-        if (tile_ == lanes && planes_ % lanes == 0) {
-            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = image_(pixel + v_.k, plane);
+        const Blocks &blocks = plan_.image;
+        const int elements = size(blocks.elements), step = size(blocks.step), width = size(shape_.x.size), bands = size(blocks.bands), chunk = size(plan_.bands);
+        // The last bands may share some with those before.
+        const auto first = [&](const Expr &c) { return bands % chunk == 0 ? c * chunk : min(c * chunk, bands - chunk); };
+        const Expr pixel = (first(v_.c) + v_.z) * size(blocks.length) + v_.t * step, plane = v_.b * lanes + v_.w;
+        if (elements == lanes && planes_ % lanes == 0) {
+            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = image_(pixel + v_.k, plane);
         } else {
-            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = bf16(0.0f);
-            raw_(v_.k, v_.w, v_.t, v_.y, v_.b) = select(v_.k < tile_ && plane < planes_, image_(pixel + min(v_.k, tile_ - 1), min(plane, planes_ - 1)), undef<BFloat>());
+            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = bf16(0.0f);
+            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
         }
-        raw_weights_(v_.k, v_.w, v_.t, v_.y, v_.b) = raw_(v_.k, v_.w, v_.t, v_.y, v_.b);
-        part_(v_.l, v_.i, v_.t, v_.y, v_.b) = 0.0f;
-        part_(v_.l, v_.i, v_.t, v_.y, v_.b) += f32(v_.identity(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.t, v_.y, v_.b));
-        framed_(v_.l, v_.x, v_.y, v_.b) = !padded(shape_) ? undef<BFloat>() : bf16(shape_.kind == Pooling::Max ? -infinity : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
-        framed_(v_.l, start(inside_.y) + inside_.x + size(shape_.x.padding), inside_.z + size(shape_.y.padding), v_.b) = bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, v_.b));
+        rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
+        raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b) = raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b);
+        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) = 0.0f;
+        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b));
+        framed_(v_.l, v_.x, v_.b) = undef<BFloat>();
+        // Below everything that the array makes of finite numbers, and a number times which zero is one.
+        const Expr beyond = bf16(shape_.kind == Pooling::Max ? lowest : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
+        for (const RDom &border : borders_) framed_(v_.l, border.y * pitch_ + border.x, v_.b) = beyond;
+        const Expr x = blocks.rows > 1 ? inside_.x % width : Expr(inside_.x), y = blocks.rows > 1 ? inside_.x / width : Expr(0);
+        const int corner = size(shape_.y.padding) * pitch_ + size(shape_.x.padding);
+        framed_(v_.l, (first(inside_.w) + inside_.y) * size(blocks.distance(shape_.x.size, pitch_)) + y * pitch_ + inside_.z * step + x + corner, v_.b) =
+            bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, inside_.w, v_.b));
+    }
+
+    // The places around the image that windows see: above and below it, and on both sides.
+    std::vector<RDom> borders() const {
+        const int left = size(shape_.x.padding), above = size(shape_.y.padding), right = left + size(shape_.x.size), below = above + size(shape_.y.size), rows = size(plan_.frame.rows), columns = size(seen(shape_.x));
+        std::vector<RDom> all;
+        if (above > 0) all.push_back(RDom(0, pitch_, 0, above, "above"));
+        if (below < rows) all.push_back(RDom(0, pitch_, below, rows - below, "below"));
+        if (left > 0) all.push_back(RDom(0, left, above, below - above, "left"));
+        if (right < columns) all.push_back(RDom(right, columns - right, above, below - above, "right"));
+        return all;
     }
 
     // The channel of a lane of a block of planes.
@@ -132,55 +247,78 @@ private:
     }
 
     void define_windows() {
-        results_(v_.l, p_, v_.b) = bf16(0.0f);
+        results_(v_.l, v_.x, v_.b) = undef<BFloat>();
         for (const PoolPhase &py : pool_phases(shape_.y))
             for (const PoolPhase &px : pool_phases(shape_.x)) define_windows(px, py);
     }
 
     void define_windows(const PoolPhase &px, const PoolPhase &py) {
         const size_t number = windows_.size();
+        const int64_t columns = std::max(px.count, plan_.columns);
         Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
-                  RDom(0, size(px.count), 0, size(py.count), fmt::format("places{}", number)), px.count, {}};
+                  RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)), columns, {}};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b;
-        const Expr element = framed_(l, x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y, b);
+        const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b); };
+        const Expr element = place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
         if (takes_columns(shape_)) {
             w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
-                             [&](const Expr &row) { return framed_(l, x, y * size(py.stride) + size(py.start) + row, b); });
+                             [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); }, larger_number);
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
-            window(l, x, y, b) = bf16(-infinity);
-            window(l, x, y, b) = larger(element, window(l, x, y, b));
+            window(l, x, y, b) = bf16(lowest);
+            window(l, x, y, b) = larger_number(element, window(l, x, y, b));
         } else {
             const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;
             window(l, x, y, b) = bf16(-0.0f);
             window(l, x, y, b) = strict_float(window(l, x, y, b) + (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b)) : element));
         }
         const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first);
-        results_(l, row * columns_ + column, b) = result_of(window(l, w.places.x, w.places.y, b), px.kernel * py.kernel, column, row);
+        if (shape_.kind == Pooling::Max) define_unknown(py);
+        results_(l, row * size(plan_.pitch) + column, b) = result_of(window(l, w.places.x, w.places.y, b), px.kernel * py.kernel, column, row);
         windows_.push_back(w);
+    }
+
+    // The array has made NaN of all elements of a block with an infinity or NaN: an element of each block that a row of windows sees, times zero.
+    void define_unknown(const PoolPhase &py) {
+        Expr product = bf16(0.0f);
+        for (int row = 0; row < size(py.kernel); row++)
+            for (const int64_t column : plan_.image.columns_of_blocks(shape_.x.size))
+                product = strict_float(product * framed_(v_.l, (v_.y * size(py.stride) + row) * pitch_ + size(shape_.x.padding + column), v_.b));
+        unknown_(v_.l, v_.y, v_.b) = product;
     }
 
     // Of a window's sum or maximum. Windows of different sizes: those of a phase have the same.
     Expr result_of(const Expr &value, int64_t elements, const Expr &column, const Expr &row) {
-        if (shape_.kind == Pooling::Max) return value;
+        if (shape_.kind == Pooling::Max) return strict_float(value + unknown_(v_.l, row, v_.b));
         if (weighted()) return shape_.bias ? strict_float(value + bias_row_(v_.l, v_.b)) : value;
         if (shape_.x.adaptive || shape_.y.adaptive) return strict_float(value * bf16(static_cast<float>(1 / static_cast<double>(elements))));
         return window_mean(shape_, value, v_.l, column, row);
     }
 
+    // finished(element, band, part, plane) from the results, and the planes from that.
     void define_back() {
-        Func tiles("tiles");
-        tiles(v_.k, v_.w, v_.t, v_.b) = results_(v_.k, v_.t * lanes + v_.w, v_.b);
-        finished_.emplace(v_, "finished", tiles);
+        const Blocks &blocks = plan_.back;
+        const int columns = size(shape_.x.results), pitch = size(plan_.pitch), length = size(blocks.length), step = size(blocks.step);
+        const bool bends = blocks.rows > 1 && pitch != columns;
+        const Expr element = bends ? v_.w / columns * pitch + v_.w % columns : Expr(v_.w);
+        back_rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
+        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b) = results_(v_.k, v_.z * size(blocks.distance(columns, pitch)) + v_.t * step + element, v_.b);
+        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) = 0.0f;
+        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b));
+        finished_(v_.l, v_.z, v_.t, v_.i, v_.b) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b));
         const bool one_block = planes_ <= lanes;
-        out_(p_, c_) = finished_->turned(p_ % lanes, one_block ? Expr(c_) : c_ % lanes, p_ / lanes, one_block ? Expr(0) : c_ / lanes);
+        const Expr at = p_ % length;
+        out_(p_, c_) = finished_(blocks.parts == 1 ? at : at % step, p_ / length, blocks.parts == 1 ? Expr(0) : at / step, one_block ? Expr(c_) : c_ % lanes, one_block ? Expr(0) : c_ / lanes);
     }
 
     void schedule() {
-        const Var pl("pl"), pt("pt"), co("co"), ci("ci");
+        const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), co("co"), ci("ci");
+        const Blocks &blocks = plan_.back;
         out_.bound(p_, 0, places_).bound(c_, 0, planes_);
-        out_.split(p_, pt, pl, lanes, TailStrategy::GuardWithIf).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).reorder(pl, ci, pt, co);
+        out_.split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results), TailStrategy::GuardWithIf);
+        if (blocks.parts > 1) out_.split(pl, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).reorder({pl, pz, pt, ci, pc, co});
+        else out_.reorder({pl, pz, ci, pc, co});
         whole_loops(out_);
         fix_shape(out_.output_buffer(), {places_, planes_});
         const LoopLevel at(out_, co);
@@ -195,32 +333,53 @@ private:
                 in_pads({bias_row_});
             }
         }
-        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(p_, lanes * tiles_of(places_)).split(p_, p_, Var("p_unroll"), pads());
+        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound(v_.x, 0, size(plan_.result_places()));
+        if (unknown_.defined()) {
+            unknown_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
+            in_pads({unknown_});
+        }
         for (size_t i = 0; i < windows_.size(); i++) schedule_windows(windows_[i], static_cast<int>(i));
-        finished_->schedule(LoopLevel(out_, pt), 1, weight_unroll_);
-        if (places_ > lanes) two_slots(finished_->turned);
+        schedule_back(LoopLevel(out_, pc));
         in_pads({v_.identity, results_});
     }
 
-    int pads() const { return size(machine_.pad.count); }
     // Where transfers take time, the next one runs beside what the array does.
     void two_slots(Func f) const {
         if (machine_.timed()) f.hoist_storage_root().ring_buffer(2);
     }
+    // Vectors of a turned block in straight-line code.
+    void schedule_weights(Func weights, const LoopLevel &at, int unroll) {
+        weights.compute_at(at).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
+        if (unroll > 1) weights.split(v_.w, v_.w, Var("w_unroll"), unroll);
+        in_registers({weights});
+    }
+    void schedule_rows(Func rows, const LoopLevel &at) {
+        rows.compute_at(at).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.i, lanes);
+        in_registers({rows});
+    }
+    void schedule_product(Func part, const LoopLevel &at) {
+        part.compute_at(at).vectorize(v_.l, lanes).update().reorder(v_.q, v_.l).atomic().vectorize(v_.l, lanes).vectorize(v_.q, lanes);
+        in_registers({part});
+    }
 
     void schedule_image(const LoopLevel &at) {
-        const RVar at_part = row_tiles_ > 1 ? inside_.y : inside_.z;
-        raw_.compute_at(framed_, at_part).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
+        raw_.compute_at(framed_, inside_.w).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes).bound_extent(v_.z, size(plan_.bands)).bound_extent(v_.t, size(plan_.image.parts));
         // What surrounds the last planes differs.
-        if (planes_ % lanes == 0 && width_ * size(shape_.y.size) > tile_) two_slots(raw_);
-        raw_weights_.compute_at(framed_, at_part).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
-        if (weight_unroll_ > 1) raw_weights_.split(v_.w, v_.w, Var("w_unroll"), weight_unroll_);
-        part_.compute_at(framed_, inside_.x).vectorize(v_.l, lanes).update().reorder(v_.q, v_.l).atomic().vectorize(v_.l, lanes).vectorize(v_.q, lanes);
-        // Rows of the frame go round the pads.
-        framed_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.x, size(frame_columns(shape_, machine_)));
-        if (padded(shape_)) framed_.split(v_.x, v_.x, Var("x_unroll"), pads());
-        framed_.update().reorder(v_.l, inside_.x, inside_.y, inside_.z).vectorize(v_.l, lanes).unroll(inside_.x);
-        in_registers({raw_weights_, part_});
+        if (planes_ % lanes == 0 && (planes_ > lanes || plan_.chunks() > 1)) two_slots(raw_);
+        schedule_rows(rows_, at);
+        schedule_weights(raw_weights_, LoopLevel(framed_, inside_.y), weight_unroll_);
+        schedule_product(part_, LoopLevel(framed_, inside_.x));
+        framed_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound(v_.x, 0, size(plan_.frame.places));
+        constexpr int64_t most_unrolled = 8;
+        for (size_t i = 0; i < borders_.size(); i++) {
+            Stage fill = framed_.update(static_cast<int>(i));
+            const RDom &border = borders_[i];
+            const RVar unrolled("x_unroll"), x = border.x, y = border.y;
+            fill.vectorize(v_.l, lanes);
+            if (border.x.extent().as<Internal::IntImm>()->value <= most_unrolled) fill.reorder(v_.l, x, y).unroll(x);
+            else fill.split(x, x, unrolled, size(machine_.pad.count), TailStrategy::GuardWithIf).reorder(v_.l, unrolled, x, y);
+        }
+        framed_.update(static_cast<int>(borders_.size())).reorder(v_.l, inside_.x, inside_.y, inside_.z, inside_.w).vectorize(v_.l, lanes).unroll(inside_.x);
         in_pads({raw_, framed_});
     }
 
@@ -241,6 +400,19 @@ private:
         in_registers({w.window});
     }
 
+    void schedule_back(const LoopLevel &at) {
+        const Blocks &blocks = plan_.back;
+        const bool bends = blocks.rows > 1 && plan_.pitch != shape_.x.results;
+        finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.t, size(blocks.parts)).bound_extent(v_.z, size(plan_.results));
+        const Var iu("i_unroll");
+        finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z, v_.t, v_.b});
+        schedule_rows(back_rows_, LoopLevel(out_, Var("co")));
+        schedule_weights(back_weights_, LoopLevel(finished_, v_.z), bends ? lanes : weight_unroll_);
+        schedule_product(back_part_, LoopLevel(finished_, iu));
+        if (planes_ > lanes || blocks.bands > plan_.results) two_slots(finished_);
+        in_pads({finished_});
+    }
+
     KernelDefinition kernel() const {
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
@@ -255,19 +427,27 @@ private:
             kernel.inputs.push_back({"bias", {channels_}});
         }
         kernel.outputs = {{"Y", {places_, planes_}}};
+        // What a transfer moves follows each other in memory, and the pads' transfers are those of different planes.
+        if (machine_.timed()) {
+            kernel.lay_out(raw_, {0, size(plan_.image.parts * plan_.bands)});
+            kernel.lay_out(finished_, {0, size(plan_.back.parts * plan_.results)});
+        }
         return kernel;
     }
 
     const PoolShape &shape_;
     const Machine &machine_;
-    int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, width_, pixels_, columns_, places_;
-    int row_tiles_, tile_;   // parts of a row that are turned at once, and their pixels
+    const Plan plan_;
+    int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, pixels_, places_, pitch_;
     Names v_;
     Var p_{"p"}, c_{"c"};
     ImageParam image_ = tensor("X", {pixels_, planes_}), weights_ = tensor("F", {taps_, channels_}), bias_ = tensor("bias", {channels_});
-    Func raw_{"raw"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, results_{"results"}, out_{"Y"};
-    std::optional<Turn> factors_, finished_;
-    RDom inside_{0, tile_, 0, row_tiles_, 0, size(shape_.y.size), "inside"};
+    Func raw_{"raw"}, rows_{"rows"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, unknown_{"unknown"}, results_{"results"},
+        back_rows_{"back_rows"}, back_weights_{"back_weights"}, back_part_{"back_part"}, finished_{"finished"}, out_{"Y"};
+    std::optional<Turn> factors_;
+    const std::vector<RDom> borders_ = borders();
+    // Elements of a block, bands, parts of a row; what comes together.
+    RDom inside_{0, size(plan_.image.elements), 0, size(plan_.bands), 0, size(plan_.image.parts), 0, size(plan_.chunks()), "inside"};
     std::vector<Windows> windows_;
 };
 
@@ -275,28 +455,48 @@ private:
 
 namespace {
 
-// So many results in straight-line code keep to known pads: the frame and the results then go round all of them.
-bool goes_round(const PoolShape &shape, const Machine &machine, int64_t unroll) {
-    const int64_t pads = machine.pad.count;
-    return pool_phases(shape.x).size() == 1 && unroll % pads == 0 && shape.x.results % unroll == 0;
-}
-
-bool planes_fit(const PoolShape &shape, const Machine &machine, int64_t unroll) {
-    const bool round = goes_round(shape, machine, unroll) && shape.x.size % ceil_div(shape.x.size, int64_t{lanes}) == 0, places_round = goes_round(shape, machine, unroll);
-    const int64_t places = round_up(shape.x.results * shape.y.results, lanes), slots = machine.timed() ? 2 : 1;
-    std::vector<PadUse> uses = {{frame_columns(shape, machine) * frame_rows(shape), round}, {places, places_round}, {slots * lanes, false}, {slots * lanes, false},
+bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &point) {
+    const Plan plan(shape, machine, point);
+    const int64_t unroll = point["unroll"], pads = machine.pad.count, slots = machine.timed() ? 2 : 1;
+    // Straight-line code keeps to known pads where it goes on by whole rounds of them.
+    const bool one_phase = pool_phases(shape.x).size() == 1;
+    std::vector<PadUse> uses = {{plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.result_places(), one_phase && unroll % pads == 0},
+                                {slots * plan.image.parts * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.back.parts * plan.results * lanes, true},
                                 {lanes, false}, {shape.x.results, false}, {shape.y.results, false}};
     if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {1, false}});
     return fit_pads(machine, uses);
 }
 
 std::vector<int64_t> unrolls_of(const PoolShape &shape) {
-    constexpr int64_t most_unrolled = 8, most_code = 160;
+    constexpr int64_t most_unrolled = 9, most_code = 160, most_idle = 8;   // one window of so many does nothing
+    const bool one_phase = pool_phases(shape.x).size() == 1;
     const int64_t columns = pool_phases(shape.x).front().count;
     std::vector<int64_t> unrolls;
-    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++)
-        if (columns % unroll == 0 && (unroll <= 4 || window_operations(shape, unroll) <= most_code)) unrolls.push_back(unroll);
+    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++) {
+        const int64_t idle = round_up(columns, unroll) - columns;
+        if ((idle == 0 || (one_phase && idle * most_idle <= columns)) && (unroll <= 4 || window_operations(shape, unroll) <= most_code)) unrolls.push_back(unroll);
+    }
     return unrolls;
+}
+
+// Bands that come or leave together: few divisors, and all where a few transfers a plane bring them.
+std::vector<int64_t> together(int64_t bands) {
+    constexpr int64_t most = 64, most_parts = 16;
+    std::vector<int64_t> counts;
+    for (int64_t count = 1; count <= std::min(bands, most); count++)
+        if (bands % count == 0 && bands / count <= most_parts) counts.push_back(count);
+    for (const int64_t parts : {2, 4, 8})
+        if (const int64_t count = ceil_div(bands, parts); count <= most && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
+    if (counts.empty()) counts.push_back(std::min(bands, most));
+    std::sort(counts.begin(), counts.end());
+    return counts;
+}
+
+std::vector<int64_t> leave_together(int64_t bands) {
+    std::vector<int64_t> counts = together(bands);
+    std::erase_if(counts, [&](int64_t count) { return bands % count != 0; });
+    if (counts.empty()) counts.push_back(bands);
+    return counts;
 }
 
 }  // namespace
@@ -305,36 +505,41 @@ Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     Space space;
     std::vector<int64_t> first_columns = {0};
     if (const int64_t own = takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
-    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {1, 4, 8, 16, 32})
+    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {4, 8, 16, 32})
+        .parameter("bands", "rows of blocks that come together", together(Blocks::of_image(shape, machine).bands))
+        .parameter("results", "rows of blocks of results that leave together", leave_together(Blocks::of_results(shape, machine).bands))
         .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
-    space.constraint("pads", {"unroll"}, "32 planes of the image, framed by the padding, and their results fit the pads.",
-                     [=](const Point &point) { return planes_fit(shape, machine, point["unroll"]); });
+    space.constraint("pads", {"unroll", "weight_unroll", "bands", "results"}, "32 planes of the image, framed by the padding, and their results fit the pads.",
+                     [=](const Point &point) { return planes_fit(shape, machine, point); });
     return space;
 }
 
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}, {"first_column", 0}};
+    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}, {"bands", together(Blocks::of_image(shape, machine).bands).front()},
+                   {"results", leave_together(Blocks::of_results(shape, machine).bands).front()}, {"first_column", 0}};
     for (int64_t unroll : unrolls_of(shape)) {
         point.set("unroll", unroll);
-        if (planes_fit(shape, machine, unroll)) return point;
+        if (planes_fit(shape, machine, point)) return point;
     }
     point.set("unroll", 1);
     return point;
 }
 
-bool planes_fit(const PoolShape &shape, const Machine &machine) {
-    return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)["unroll"]);
-}
+bool planes_fit(const PoolShape &shape, const Machine &machine) { return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)); }
 
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
-    // Windows at the pace of their lanes, or of their latency where few run side by side; both turns and the frame by their rows.
-    constexpr double latency = 60, turn_row = 8, load = 40, start = 1500;
-    const auto blocks = static_cast<double>(tiles_of(shape.images * shape.channels)), pixels = static_cast<double>(shape.x.size * shape.y.size),
-               places = static_cast<double>(shape.x.results * shape.y.results), unroll = static_cast<double>(point["unroll"]);
-    const double window = static_cast<double>(shape.x.kernel * shape.y.kernel * machine.vec.ii);
-    const double turn = (pixels + places) * (turn_row + load / static_cast<double>(point["weight_unroll"]));
-    const double in_one_pad = goes_round(shape, machine, point["unroll"]) ? 1 : 2;
-    return start + blocks * (places * (window * in_one_pad + latency / unroll) + turn);
+    // Windows at the pace of their lanes, two units side by side, and what is left of the latency of a row's last ones; a block that is turned waits
+    // for its weights and the array. The first elements come and the last ones leave at half the rate of the bus while nothing else runs.
+    constexpr double latency = 60, block = 105, load = 40, around_row = 40, around_chunk = 150, start = 1500, half_rate = 2;
+    const Plan plan(shape, machine, point);
+    const auto real = [](int64_t n) { return static_cast<double>(n); };
+    const double planes = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
+    const double window = real(window_operations(shape, point["unroll"])) / unroll * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2);
+    const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + load * (lanes / real(point["weight_unroll"]) - 1));
+    const double chunks = real(plan.chunks() + ceil_div(plan.back.bands, plan.results)) * around_chunk;
+    const double rows = real(shape.y.results) * (around_row + latency);
+    const double ends = half_rate * 2 * lanes * real(plan.bands * plan.image.parts + plan.results * plan.back.parts);
+    return start + ends + planes * (windows * (window + (point["unroll"] == 1 ? latency : 0)) + rows + turned + chunks);
 }
 
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }

@@ -21,18 +21,22 @@ int64_t own_column(const PoolAxis &axis) { return axis.kernel < 2 * axis.stride 
 
 int64_t window_operations(const PoolShape &shape, int64_t windows) {
     if (shape.kind != Pooling::Max) return windows * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
-    if (!takes_columns(shape)) return 4 * windows * shape.x.kernel * shape.y.kernel;
-    return 4 * (shared_columns(shape.x, windows) * (shape.y.kernel - 1) + windows * (shape.x.kernel - 1));
+    // Planes have an addition for NaN behind the last step.
+    const int64_t step = shape.planes_outermost ? 2 : 4, behind = shape.planes_outermost ? windows : 0;
+    if (!takes_columns(shape)) return behind + step * windows * shape.x.kernel * shape.y.kernel;
+    return behind + step * (shared_columns(shape.x, windows) * (shape.y.kernel - 1) + windows * (shape.x.kernel - 1));
 }
 
 Expr larger(const Expr &element, const Expr &so_far) { return select(strict_float(element != element), element, strict_float(max(element, so_far))); }
+Expr larger_number(const Expr &element, const Expr &so_far) { return strict_float(max(element, so_far)); }
 
-WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Expr(Expr)> &element)
+WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Expr(Expr)> &element,
+                           Step step)
     : window("window" + number), column_("column" + number), lane_(vars[0]) {
     column_(vars) = element(0);
     if (rows > 1) {
         below_ = RDom(1, rows - 1, "below" + number);
-        column_(vars) = larger(element(below_.x), column_(vars));
+        column_(vars) = step(element(below_.x), column_(vars));
     }
     std::vector<Expr> at(vars.begin(), vars.end());
     at[1] = vars[1] * stride + start + first;
@@ -40,7 +44,7 @@ WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &va
     if (columns > 1) {
         beside_ = RDom(1, columns - 1, "beside" + number);
         at[1] = vars[1] * stride + start + (beside_.x + first) % columns;
-        window(vars) = larger(column_(at), window(vars));
+        window(vars) = step(column_(at), window(vars));
     }
 }
 

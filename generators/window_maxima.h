@@ -23,8 +23,10 @@ int64_t window_operations(const PoolShape &shape, int64_t windows);
 class WindowMaxima {
 public:
     // Over vars (lanes, x, y and what is around). The windows are `stride` columns apart, the first one begins at `start`; element(row)
-    // is that of column x in a row of window y. A maximum starts from column `first` of its window and goes round.
-    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Halide::Expr(Halide::Expr)> &element);
+    // is that of column x in a row of window y. A maximum starts from column `first` of its window and goes round. `step` is one of those below.
+    using Step = Halide::Expr (*)(const Halide::Expr &element, const Halide::Expr &so_far);
+    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Halide::Expr(Halide::Expr)> &element,
+                 Step step);
 
     // Columns once for all windows in straight-line code, a window at a time.
     void schedule(const Halide::LoopLevel &windows, const Halide::LoopLevel &one_window);
@@ -39,5 +41,7 @@ private:
 
 // The larger one; NaN where either is none.
 Halide::Expr larger(const Halide::Expr &element, const Halide::Expr &so_far);
+// The larger one of two numbers, in half as many operations.
+Halide::Expr larger_number(const Halide::Expr &element, const Halide::Expr &so_far);
 
 }  // namespace atalla
