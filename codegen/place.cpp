@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/fills.h"
 #include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
@@ -21,32 +22,6 @@ void for_each_node(Body &body, const std::function<void(Node &)> &visit) {
         if (node.loop) for_each_node(node.loop->body, visit);
         if (node.branch) for_each_node(node.branch->body, visit);
     }
-}
-
-// Loops that only store (fills) go round the pads in straight-line code, so that each of their stores stays in one pad.
-void widen_fills(Kernel &kernel) {
-    const int64_t pads = kernel.machine->pad.count;
-    for_each_node(kernel.body, [&](Node &node) {
-        if (!node.loop || node.loop->extent % pads != 0 || node.loop->extent == pads || kernel.loops[node.loop->id].varies()) return;
-        Loop &loop = *node.loop;
-        const bool fill = std::all_of(loop.body.begin(), loop.body.end(), [](const Node &n) { return n.op && n.op->opcode == Opcode::vreg_st; });
-        if (!fill) return;
-        Body body;
-        for (int64_t i = 0; i < pads; i++)
-            for (const Node &n : loop.body) {
-                Op op = *n.op;
-                for (auto &[atom, rows] : op.access->row.terms) {
-                    if (kernel.atoms[atom].loop != loop.id) continue;
-                    if (!kernel.atoms[atom].is_loop) return;
-                    op.access->row.constant += i * rows;
-                    rows *= pads;
-                }
-                body.push_back(std::move(op));
-            }
-        loop.body = std::move(body);
-        loop.extent /= pads;
-        kernel.loops[loop.id].extent = loop.extent;
-    });
 }
 
 struct Layout {
@@ -376,7 +351,7 @@ void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &w
 
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
     const Machine &machine = *kernel.machine;
-    widen_fills(kernel);
+    shape_fills(kernel, wanted);
     stack_allocations(kernel, wanted);
     for_each_node(kernel.body, [&](Node &node) {
         if (node.op && node.op->access) {

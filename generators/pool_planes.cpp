@@ -308,19 +308,23 @@ private:
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b));
         finished_(v_.l, v_.z, v_.t, v_.i, v_.b) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b));
         const bool one_block = planes_ <= lanes;
-        const Expr at = p_ % length;
-        out_(p_, c_) = finished_(blocks.parts == 1 ? at : at % step, p_ / length, blocks.parts == 1 ? Expr(0) : at / step, one_block ? Expr(c_) : c_ % lanes, one_block ? Expr(0) : c_ / lanes);
+        const Expr plane = one_block ? Expr(c_) : c_ % lanes, block = one_block ? Expr(0) : c_ / lanes;
+        if (blocks.parts == 1) out_(p_, c_) = finished_(p_ % length, p_ / length, 0, plane, block);
+        else out_(p_, v_.y, c_) = finished_(p_ % step, v_.y, p_ / step, plane, block);
     }
 
     void schedule() {
         const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), co("co"), ci("ci");
         const Blocks &blocks = plan_.back;
-        out_.bound(p_, 0, places_).bound(c_, 0, planes_);
-        out_.split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results), TailStrategy::GuardWithIf);
-        if (blocks.parts > 1) out_.split(pl, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).reorder({pl, pz, pt, ci, pc, co});
-        else out_.reorder({pl, pz, ci, pc, co});
+        out_.bound(c_, 0, planes_).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf);
+        if (blocks.parts == 1) {
+            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pc, co});
+        } else {
+            out_.bound(p_, 0, size(shape_.x.results)).bound(v_.y, 0, size(shape_.y.results));
+            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, pt, ci, pc, co});
+        }
         whole_loops(out_);
-        fix_shape(out_.output_buffer(), {places_, planes_});
+        fix_shape(out_.output_buffer(), result_extents());
         const LoopLevel at(out_, co);
         v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes);
         schedule_image(at);
@@ -341,6 +345,11 @@ private:
         for (size_t i = 0; i < windows_.size(); i++) schedule_windows(windows_[i], static_cast<int>(i));
         schedule_back(LoopLevel(out_, pc));
         in_pads({v_.identity, results_});
+    }
+
+    std::vector<int64_t> result_extents() const {
+        if (plan_.back.parts == 1) return {places_, planes_};
+        return {shape_.x.results, shape_.y.results, planes_};
     }
 
     // Where transfers take time, the next one runs beside what the array does.
@@ -426,7 +435,7 @@ private:
             kernel.arguments.push_back(bias_);
             kernel.inputs.push_back({"bias", {channels_}});
         }
-        kernel.outputs = {{"Y", {places_, planes_}}};
+        kernel.outputs = {{"Y", result_extents()}};
         // What a transfer moves follows each other in memory, and the pads' transfers are those of different planes.
         if (machine_.timed()) {
             kernel.lay_out(raw_, {0, size(plan_.image.parts * plan_.bands)});
