@@ -204,13 +204,13 @@ private:
         const auto first = [&](const Expr &c) { return bands % chunk == 0 ? c * chunk : min(c * chunk, bands - chunk); };
         const Expr pixel = (first(v_.c) + v_.z) * size(blocks.length) + v_.t * step, plane = v_.b * lanes + v_.w;
         if (elements == lanes && planes_ % lanes == 0) {
-            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = image_(pixel + v_.k, plane);
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = image_(pixel + v_.k, plane);
         } else {
-            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = bf16(0.0f);
-            raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = bf16(0.0f);
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
         }
         rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
-        raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b) = raw_(v_.k, v_.z, v_.t, v_.w, v_.c, v_.b);
+        raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b) = raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b);
         part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) = 0.0f;
         part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b));
         framed_(v_.l, v_.x, v_.b) = undef<BFloat>();
@@ -306,11 +306,11 @@ private:
         back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b) = results_(v_.k, v_.z * size(blocks.distance(columns, pitch)) + v_.t * step + element, v_.b);
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) = 0.0f;
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b));
-        finished_(v_.l, v_.z, v_.t, v_.i, v_.b) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b));
+        finished_(v_.l, v_.z, v_.i, v_.t, v_.b) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b));
         const bool one_block = planes_ <= lanes;
         const Expr plane = one_block ? Expr(c_) : c_ % lanes, block = one_block ? Expr(0) : c_ / lanes;
-        if (blocks.parts == 1) out_(p_, c_) = finished_(p_ % length, p_ / length, 0, plane, block);
-        else out_(p_, v_.y, c_) = finished_(p_ % step, v_.y, p_ / step, plane, block);
+        if (blocks.parts == 1) out_(p_, c_) = finished_(p_ % length, p_ / length, plane, 0, block);
+        else out_(p_, v_.y, c_) = finished_(p_ % step, v_.y, plane, p_ / step, block);
     }
 
     void schedule() {
@@ -321,7 +321,7 @@ private:
             out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pc, co});
         } else {
             out_.bound(p_, 0, size(shape_.x.results)).bound(v_.y, 0, size(shape_.y.results));
-            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, pt, ci, pc, co});
+            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pt, pc, co});
         }
         whole_loops(out_);
         fix_shape(out_.output_buffer(), result_extents());
@@ -343,7 +343,7 @@ private:
             in_pads({unknown_});
         }
         for (size_t i = 0; i < windows_.size(); i++) schedule_windows(windows_[i], static_cast<int>(i));
-        schedule_back(LoopLevel(out_, pc));
+        schedule_back(LoopLevel(out_, blocks.parts > 1 ? pt : pc));
         in_pads({v_.identity, results_});
     }
 
@@ -372,9 +372,9 @@ private:
     }
 
     void schedule_image(const LoopLevel &at) {
-        raw_.compute_at(framed_, inside_.w).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes).bound_extent(v_.z, size(plan_.bands)).bound_extent(v_.t, size(plan_.image.parts));
+        raw_.compute_at(framed_, plan_.image.parts > 1 ? inside_.z : inside_.w).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes).bound_extent(v_.z, size(plan_.bands));
         // What surrounds the last planes differs.
-        if (planes_ % lanes == 0 && (planes_ > lanes || plan_.chunks() > 1)) two_slots(raw_);
+        if (planes_ % lanes == 0 && (planes_ > lanes || plan_.chunks() * plan_.image.parts > 1)) two_slots(raw_);
         schedule_rows(rows_, at);
         schedule_weights(raw_weights_, LoopLevel(framed_, inside_.y), weight_unroll_);
         schedule_product(part_, LoopLevel(framed_, inside_.x));
@@ -412,13 +412,13 @@ private:
     void schedule_back(const LoopLevel &at) {
         const Blocks &blocks = plan_.back;
         const bool bends = blocks.rows > 1 && plan_.pitch != shape_.x.results;
-        finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.t, size(blocks.parts)).bound_extent(v_.z, size(plan_.results));
+        finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.z, size(plan_.results));
         const Var iu("i_unroll");
-        finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z, v_.t, v_.b});
+        finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z});
         schedule_rows(back_rows_, LoopLevel(out_, Var("co")));
         schedule_weights(back_weights_, LoopLevel(finished_, v_.z), bends ? lanes : weight_unroll_);
         schedule_product(back_part_, LoopLevel(finished_, iu));
-        if (planes_ > lanes || blocks.bands > plan_.results) two_slots(finished_);
+        if (planes_ > lanes || blocks.bands > plan_.results || blocks.parts > 1) two_slots(finished_);
         in_pads({finished_});
     }
 
@@ -438,8 +438,8 @@ private:
         kernel.outputs = {{"Y", result_extents()}};
         // What a transfer moves follows each other in memory, and the pads' transfers are those of different planes.
         if (machine_.timed()) {
-            kernel.lay_out(raw_, {0, size(plan_.image.parts * plan_.bands)});
-            kernel.lay_out(finished_, {0, size(plan_.back.parts * plan_.results)});
+            kernel.lay_out(raw_, {0, plan_.bands});
+            kernel.lay_out(finished_, {0, plan_.results});
         }
         return kernel;
     }
@@ -470,7 +470,7 @@ bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &poi
     // Straight-line code keeps to known pads where it goes on by whole rounds of them.
     const bool one_phase = pool_phases(shape.x).size() == 1;
     std::vector<PadUse> uses = {{plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.result_places(), one_phase && unroll % pads == 0},
-                                {slots * plan.image.parts * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.back.parts * plan.results * lanes, true},
+                                {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.results * lanes, true},
                                 {lanes, false}, {shape.x.results, false}, {shape.y.results, false}};
     if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {1, false}});
     return fit_pads(machine, uses);
@@ -490,7 +490,7 @@ std::vector<int64_t> unrolls_of(const PoolShape &shape) {
 
 // Bands that come or leave together: few divisors, and all where a few transfers a plane bring them.
 std::vector<int64_t> together(int64_t bands) {
-    constexpr int64_t most = 64, most_parts = 16;
+    constexpr int64_t most = 32, most_parts = 16;
     std::vector<int64_t> counts;
     for (int64_t count = 1; count <= std::min(bands, most); count++)
         if (bands % count == 0 && bands / count <= most_parts) counts.push_back(count);
@@ -545,9 +545,9 @@ double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Po
     const double planes = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
     const double window = real(window_operations(shape, point["unroll"])) / unroll * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2);
     const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + load * (lanes / real(point["weight_unroll"]) - 1));
-    const double chunks = real(plan.chunks() + ceil_div(plan.back.bands, plan.results)) * around_chunk;
+    const double chunks = real(plan.chunks() * plan.image.parts + ceil_div(plan.back.bands, plan.results) * plan.back.parts) * around_chunk;
     const double rows = real(shape.y.results) * (around_row + latency);
-    const double ends = half_rate * 2 * lanes * real(plan.bands * plan.image.parts + plan.results * plan.back.parts);
+    const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
     return start + ends + planes * (windows * (window + (point["unroll"] == 1 ? latency : 0)) + rows + turned + chunks);
 }
 
