@@ -121,10 +121,11 @@ struct Plan {
     Frame frame;
     Blocks image, back;
     int64_t bands, results;   // that come, or leave, together
+    int64_t together;   // blocks of 32 planes in the pads at a time
 
     Plan(const PoolShape &shape, const Machine &machine, const Point &point)
         : columns(pool_phases(shape.x).size() > 1 ? 0 : round_up(shape.x.results, point["unroll"])), pitch(round_up(std::max(columns, shape.x.results), machine.pad.count)), frame(shape, machine, columns),
-          image(Blocks::of_image(shape, machine)), back(Blocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)) {}
+          image(Blocks::of_image(shape, machine)), back(Blocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)), together(point["planes"] / lanes) {}
 
     int64_t chunks() const { return ceil_div(image.bands, bands); }
     int64_t result_places() const { return (back.bands * std::max<int64_t>(1, back.rows) - 1) * pitch + std::max(pitch, back.parts * back.elements); }
@@ -314,14 +315,14 @@ private:
     }
 
     void schedule() {
-        const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), co("co"), ci("ci");
+        const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), cb("cb"), co("co"), ci("ci");
         const Blocks &blocks = plan_.back;
-        out_.bound(c_, 0, planes_).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf);
+        out_.bound(c_, 0, planes_).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).split(co, co, cb, size(plan_.together));
         if (blocks.parts == 1) {
-            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pc, co});
+            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pc, cb, co});
         } else {
             out_.bound(p_, 0, size(shape_.x.results)).bound(v_.y, 0, size(shape_.y.results));
-            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pt, pc, co});
+            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pt, pc, cb, co});
         }
         whole_loops(out_);
         fix_shape(out_.output_buffer(), result_extents());
@@ -469,10 +470,10 @@ bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &poi
     const int64_t unroll = point["unroll"], pads = machine.pad.count, slots = machine.timed() ? 2 : 1;
     // Straight-line code keeps to known pads where it goes on by whole rounds of them.
     const bool one_phase = pool_phases(shape.x).size() == 1;
-    std::vector<PadUse> uses = {{plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.result_places(), one_phase && unroll % pads == 0},
+    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.together * plan.result_places(), one_phase && unroll % pads == 0},
                                 {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.results * lanes, true},
-                                {lanes, false}, {shape.x.results, false}, {shape.y.results, false}};
-    if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {1, false}});
+                                {lanes, false}, {shape.x.results, false}, {shape.y.results * plan.together, false}};
+    if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{plan.together * round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {plan.together, false}});
     return fit_pads(machine, uses);
 }
 
@@ -508,6 +509,16 @@ std::vector<int64_t> leave_together(int64_t bands) {
     return counts;
 }
 
+// Whole blocks of 32 planes: what each takes of the code is in the instruction cache for all that are in the pads.
+std::vector<int64_t> planes_of(const PoolShape &shape) {
+    constexpr int64_t most = 8;
+    const int64_t planes = shape.images * shape.channels, blocks = tiles_of(planes);
+    std::vector<int64_t> values = {lanes};
+    for (int64_t together = 2; planes % lanes == 0 && together <= std::min(blocks, most); together++)
+        if (blocks % together == 0) values.push_back(together * lanes);
+    return values;
+}
+
 }  // namespace
 
 Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
@@ -518,14 +529,15 @@ Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
         .parameter("bands", "rows of blocks that come together", together(Blocks::of_image(shape, machine).bands))
         .parameter("results", "rows of blocks of results that leave together", leave_together(Blocks::of_results(shape, machine).bands))
         .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
-    space.constraint("pads", {"unroll", "weight_unroll", "bands", "results"}, "32 planes of the image, framed by the padding, and their results fit the pads.",
+    space.parameter("planes", "in the pads at a time", planes_of(shape));
+    space.constraint("pads", {"unroll", "weight_unroll", "bands", "results", "planes"}, "So many planes of the image, framed by the padding, and their results fit the pads.",
                      [=](const Point &point) { return planes_fit(shape, machine, point); });
     return space;
 }
 
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
     Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}, {"bands", together(Blocks::of_image(shape, machine).bands).front()},
-                   {"results", leave_together(Blocks::of_results(shape, machine).bands).front()}, {"first_column", 0}};
+                   {"results", leave_together(Blocks::of_results(shape, machine).bands).front()}, {"first_column", 0}, {"planes", lanes}};
     for (int64_t unroll : unrolls_of(shape)) {
         point.set("unroll", unroll);
         if (planes_fit(shape, machine, point)) return point;
@@ -547,8 +559,11 @@ double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Po
     const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + load * (lanes / real(point["weight_unroll"]) - 1));
     const double chunks = real(plan.chunks() * plan.image.parts + ceil_div(plan.back.bands, plan.results) * plan.back.parts) * around_chunk;
     const double rows = real(shape.y.results) * (around_row + latency);
+    // Code that comes from memory anew for each block.
+    constexpr double code = 8000;
+    const double fetched = planes / real(plan.together) * code;
     const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
-    return start + ends + planes * (windows * (window + (point["unroll"] == 1 ? latency : 0)) + rows + turned + chunks);
+    return start + ends + fetched + planes * (windows * (window + (point["unroll"] == 1 ? latency : 0)) + rows + turned + chunks);
 }
 
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }
