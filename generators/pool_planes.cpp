@@ -133,20 +133,20 @@ struct Plan {
 
 // The vectors that every part of the pipeline works on.
 struct Names {
-    Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, z{"z"}, t{"t"}, b{"b"}, c{"chunk"}, x{"x"}, y{"y"};
+    Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, z{"z"}, t{"t"}, b{"b"}, o{"o"}, c{"chunk"}, x{"x"}, y{"y"};
     RDom q{0, lanes, "q"};
     Func identity{"identity"};
 };
 
-// 32 x 32 elements as weights, and the rows of the identity through them: from(k, w, t, b) becomes turned(w, k, t, b).
+// 32 x 32 elements as weights, and the rows of the identity through them: from(k, w, t, b, o) becomes turned(w, k, t, b, o).
 class Turn {
 public:
     Turn(const Names &names, const std::string &name, const Func &from) : names_(names), weights_(name + "_weights"), part_(name + "_part"), turned(name) {
-        const Var &k = names.k, &w = names.w, &l = names.l, &i = names.i, &t = names.t, &b = names.b;
-        weights_(k, w, t, b) = from(k, w, t, b);
-        part_(l, i, t, b) = 0.0f;
-        part_(l, i, t, b) += f32(names.identity(names.q, i)) * f32(weights_(names.q, l, t, b));
-        turned(l, i, t, b) = bf16(part_(l, i, t, b));
+        const Var &k = names.k, &w = names.w, &l = names.l, &i = names.i, &t = names.t, &b = names.b, &o = names.o;
+        weights_(k, w, t, b, o) = from(k, w, t, b, o);
+        part_(l, i, t, b, o) = 0.0f;
+        part_(l, i, t, b, o) += f32(names.identity(names.q, i)) * f32(weights_(names.q, l, t, b, o));
+        turned(l, i, t, b, o) = bf16(part_(l, i, t, b, o));
     }
     // Whole, for each iteration of `at`: so many tiles, `unroll` of their rows in straight-line code.
     void schedule(const LoopLevel &at, int64_t tiles, int unroll) {
@@ -195,6 +195,7 @@ private:
         std::optional<WindowMaxima> maxima;
     };
 
+    Expr block() const { return v_.o * size(plan_.together) + v_.b; }
     bool weighted() const { return shape_.kind == Pooling::Weighted; }
 
     // framed(plane, place) from raw(element, band, part, plane): the array turns blocks, and the padding is around them.
@@ -203,25 +204,25 @@ private:
         const int elements = size(blocks.elements), step = size(blocks.step), width = size(shape_.x.size), bands = size(blocks.bands), chunk = size(plan_.bands);
         // The last bands may share some with those before.
         const auto first = [&](const Expr &c) { return bands % chunk == 0 ? c * chunk : min(c * chunk, bands - chunk); };
-        const Expr pixel = (first(v_.c) + v_.z) * size(blocks.length) + v_.t * step, plane = v_.b * lanes + v_.w;
+        const Expr pixel = (first(v_.c) + v_.z) * size(blocks.length) + v_.t * step, plane = block() * lanes + v_.w;
         if (elements == lanes && planes_ % lanes == 0) {
-            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = image_(pixel + v_.k, plane);
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = image_(pixel + v_.k, plane);
         } else {
-            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = bf16(0.0f);
-            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = bf16(0.0f);
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
         }
         rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
-        raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b) = raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b);
-        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) = 0.0f;
-        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b));
-        framed_(v_.l, v_.x, v_.b) = undef<BFloat>();
+        raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b, v_.o) = raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o);
+        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) = 0.0f;
+        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b, v_.o));
+        framed_(v_.l, v_.x, v_.b, v_.o) = undef<BFloat>();
         // Below everything that the array makes of finite numbers, and a number times which zero is one.
         const Expr beyond = bf16(shape_.kind == Pooling::Max ? lowest : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
-        for (const RDom &border : borders_) framed_(v_.l, border.y * pitch_ + border.x, v_.b) = beyond;
+        for (const RDom &border : borders_) framed_(v_.l, border.y * pitch_ + border.x, v_.b, v_.o) = beyond;
         const Expr x = blocks.rows > 1 ? inside_.x % width : Expr(inside_.x), y = blocks.rows > 1 ? inside_.x / width : Expr(0);
         const int corner = size(shape_.y.padding) * pitch_ + size(shape_.x.padding);
-        framed_(v_.l, (first(inside_.w) + inside_.y) * size(blocks.distance(shape_.x.size, pitch_)) + y * pitch_ + inside_.z * step + x + corner, v_.b) =
-            bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, inside_.w, v_.b));
+        framed_(v_.l, (first(inside_.w) + inside_.y) * size(blocks.distance(shape_.x.size, pitch_)) + y * pitch_ + inside_.z * step + x + corner, v_.b, v_.o) =
+            bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, inside_.w, v_.b, v_.o));
     }
 
     // The places around the image that windows see: above and below it, and on both sides.
@@ -236,19 +237,19 @@ private:
     }
 
     // The channel of a lane of a block of planes.
-    Expr channel(const Expr &lane) const { return (shape_.images > 1 ? Expr(v_.b % size(shape_.vectors())) : Expr(v_.b)) * lanes + lane; }
+    Expr channel(const Expr &lane) const { return (shape_.images > 1 ? block() % size(shape_.vectors()) : block()) * lanes + lane; }
 
     // factors(plane, tap), and what is added to the planes.
     void define_factors() {
         const Expr tap = v_.t * lanes + v_.k, own = channel(v_.w), lane = channel(v_.l);
-        raw_factors_(v_.k, v_.w, v_.t, v_.b) = bf16(0.0f);
-        raw_factors_(v_.k, v_.w, v_.t, v_.b) = select(tap < taps_ && own < channels_, weights_(min(tap, taps_ - 1), min(own, channels_ - 1)), undef<BFloat>());
+        raw_factors_(v_.k, v_.w, v_.t, v_.b, v_.o) = bf16(0.0f);
+        raw_factors_(v_.k, v_.w, v_.t, v_.b, v_.o) = select(tap < taps_ && own < channels_, weights_(min(tap, taps_ - 1), min(own, channels_ - 1)), undef<BFloat>());
         factors_.emplace(v_, "factors", raw_factors_);
-        if (shape_.bias) bias_row_(v_.l, v_.b) = channels_ % lanes == 0 ? Expr(bias_(lane)) : select(lane < channels_, bias_(min(lane, channels_ - 1)), undef<BFloat>());
+        if (shape_.bias) bias_row_(v_.l, v_.b, v_.o) = channels_ % lanes == 0 ? Expr(bias_(lane)) : select(lane < channels_, bias_(min(lane, channels_ - 1)), undef<BFloat>());
     }
 
     void define_windows() {
-        results_(v_.l, v_.x, v_.b) = undef<BFloat>();
+        results_(v_.l, v_.x, v_.b, v_.o) = undef<BFloat>();
         for (const PoolPhase &py : pool_phases(shape_.y))
             for (const PoolPhase &px : pool_phases(shape_.x)) define_windows(px, py);
     }
@@ -259,24 +260,24 @@ private:
         Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
                   RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)), columns, {}};
         Func window = w.window;
-        const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b;
-        const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b); };
+        const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b, &o = v_.o;
+        const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b, o); };
         const Expr element = place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
         if (takes_columns(shape_)) {
-            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
+            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b, o}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
                              [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); }, larger_number);
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
-            window(l, x, y, b) = bf16(lowest);
-            window(l, x, y, b) = larger_number(element, window(l, x, y, b));
+            window(l, x, y, b, o) = bf16(lowest);
+            window(l, x, y, b, o) = larger_number(element, window(l, x, y, b, o));
         } else {
             const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;
-            window(l, x, y, b) = bf16(-0.0f);
-            window(l, x, y, b) = strict_float(window(l, x, y, b) + (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b)) : element));
+            window(l, x, y, b, o) = bf16(-0.0f);
+            window(l, x, y, b, o) = strict_float(window(l, x, y, b, o) + (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b, o)) : element));
         }
         const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first);
         if (shape_.kind == Pooling::Max) define_unknown(py);
-        results_(l, row * size(plan_.pitch) + column, b) = result_of(window(l, w.places.x, w.places.y, b), px.kernel * py.kernel, column, row);
+        results_(l, row * size(plan_.pitch) + column, b, o) = result_of(window(l, w.places.x, w.places.y, b, o), px.kernel * py.kernel, column, row);
         windows_.push_back(w);
     }
 
@@ -285,14 +286,14 @@ private:
         Expr product = bf16(0.0f);
         for (int row = 0; row < size(py.kernel); row++)
             for (const int64_t column : plan_.image.columns_of_blocks(shape_.x.size))
-                product = strict_float(product * framed_(v_.l, (v_.y * size(py.stride) + row) * pitch_ + size(shape_.x.padding + column), v_.b));
-        unknown_(v_.l, v_.y, v_.b) = product;
+                product = strict_float(product * framed_(v_.l, (v_.y * size(py.stride) + row) * pitch_ + size(shape_.x.padding + column), v_.b, v_.o));
+        unknown_(v_.l, v_.y, v_.b, v_.o) = product;
     }
 
     // Of a window's sum or maximum. Windows of different sizes: those of a phase have the same.
     Expr result_of(const Expr &value, int64_t elements, const Expr &column, const Expr &row) {
-        if (shape_.kind == Pooling::Max) return strict_float(value + unknown_(v_.l, row, v_.b));
-        if (weighted()) return shape_.bias ? strict_float(value + bias_row_(v_.l, v_.b)) : value;
+        if (shape_.kind == Pooling::Max) return strict_float(value + unknown_(v_.l, row, v_.b, v_.o));
+        if (weighted()) return shape_.bias ? strict_float(value + bias_row_(v_.l, v_.b, v_.o)) : value;
         if (shape_.x.adaptive || shape_.y.adaptive) return strict_float(value * bf16(static_cast<float>(1 / static_cast<double>(elements))));
         return window_mean(shape_, value, v_.l, column, row);
     }
@@ -304,29 +305,43 @@ private:
         const bool bends = blocks.rows > 1 && pitch != columns;
         const Expr element = bends ? v_.w / columns * pitch + v_.w % columns : Expr(v_.w);
         back_rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
-        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b) = results_(v_.k, v_.z * size(blocks.distance(columns, pitch)) + v_.t * step + element, v_.b);
-        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) = 0.0f;
-        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b));
-        finished_(v_.l, v_.z, v_.i, v_.t, v_.b) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b));
-        const bool one_block = planes_ <= lanes;
-        const Expr plane = one_block ? Expr(c_) : c_ % lanes, block = one_block ? Expr(0) : c_ / lanes;
-        if (blocks.parts == 1) out_(p_, c_) = finished_(p_ % length, p_ / length, plane, 0, block);
-        else out_(p_, v_.y, c_) = finished_(p_ % step, v_.y, plane, p_ / step, block);
+        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) = results_(v_.k, v_.z * size(blocks.distance(columns, pitch)) + v_.t * step + element, v_.b, v_.o);
+        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) = 0.0f;
+        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b, v_.o));
+        finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o));
+        const bool whole = planes_ % lanes == 0;
+        const Expr plane = whole || planes_ < lanes ? Expr(c_) : c_ % lanes, block = whole ? Expr(v_.b) : Expr(0), outer = whole ? Expr(v_.o) : planes_ < lanes ? Expr(0) : c_ / lanes;
+        std::vector<Var> vars = {p_, c_};
+        std::vector<Expr> at = {p_ % length, p_ / length, plane, 0, block, outer};
+        if (blocks.parts > 1) {
+            vars.insert(vars.begin() + 1, v_.y);
+            at = {p_ % step, v_.y, plane, p_ / step, block, outer};
+        }
+        if (whole) vars.insert(vars.end(), {v_.b, v_.o});
+        out_(vars) = finished_(at);
     }
 
     void schedule() {
-        const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), cb("cb"), co("co"), ci("ci");
+        const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), ci("ci");
         const Blocks &blocks = plan_.back;
-        out_.bound(c_, 0, planes_).split(c_, co, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf).split(co, co, cb, size(plan_.together));
+        std::vector<VarOrRVar> order = {pl, pz, ci, pc, outer_};
+        if (planes_ % lanes == 0) {
+            out_.bound(c_, 0, lanes).bound(v_.b, 0, size(plan_.together)).bound(v_.o, 0, planes_ / lanes / size(plan_.together));
+            order = {pl, pz, c_, pc, v_.b, outer_};
+        } else {
+            out_.bound(c_, 0, planes_).split(c_, outer_, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf);
+        }
         if (blocks.parts == 1) {
-            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pc, cb, co});
+            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results));
         } else {
             out_.bound(p_, 0, size(shape_.x.results)).bound(v_.y, 0, size(shape_.y.results));
-            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results)).reorder({pl, pz, ci, pt, pc, cb, co});
+            out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results));
+            order.insert(order.begin() + 3, pt);
         }
+        out_.reorder(order);
         whole_loops(out_);
         fix_shape(out_.output_buffer(), result_extents());
-        const LoopLevel at(out_, co);
+        const LoopLevel at(out_, outer_);
         v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes);
         schedule_image(at);
         if (weighted()) {
@@ -349,8 +364,11 @@ private:
     }
 
     std::vector<int64_t> result_extents() const {
-        if (plan_.back.parts == 1) return {places_, planes_};
-        return {shape_.x.results, shape_.y.results, planes_};
+        std::vector<int64_t> extents = {places_};
+        if (plan_.back.parts > 1) extents = {shape_.x.results, shape_.y.results};
+        if (planes_ % lanes == 0) extents.insert(extents.end(), {lanes, plan_.together, planes_ / lanes / plan_.together});
+        else extents.push_back(planes_);
+        return extents;
     }
 
     // Where transfers take time, the next one runs beside what the array does.
@@ -416,7 +434,7 @@ private:
         finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.z, size(plan_.results));
         const Var iu("i_unroll");
         finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z});
-        schedule_rows(back_rows_, LoopLevel(out_, Var("co")));
+        schedule_rows(back_rows_, LoopLevel(out_, outer_));
         schedule_weights(back_weights_, LoopLevel(finished_, v_.z), bends ? lanes : weight_unroll_);
         schedule_product(back_part_, LoopLevel(finished_, iu));
         if (planes_ > lanes || blocks.bands > plan_.results || blocks.parts > 1) two_slots(finished_);
@@ -451,6 +469,7 @@ private:
     int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, pixels_, places_, pitch_;
     Names v_;
     Var p_{"p"}, c_{"c"};
+    const Var outer_ = planes_ % lanes == 0 ? v_.o : Var("co");   // the loop over all that is in the pads at a time
     ImageParam image_ = tensor("X", {pixels_, planes_}), weights_ = tensor("F", {taps_, channels_}), bias_ = tensor("bias", {channels_});
     Func raw_{"raw"}, rows_{"rows"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, unknown_{"unknown"}, results_{"results"},
         back_rows_{"back_rows"}, back_weights_{"back_weights"}, back_part_{"back_part"}, finished_{"finished"}, out_{"Y"};
@@ -515,7 +534,7 @@ std::vector<int64_t> planes_of(const PoolShape &shape) {
     const int64_t planes = shape.images * shape.channels, blocks = tiles_of(planes);
     std::vector<int64_t> values = {lanes};
     for (int64_t together = 2; planes % lanes == 0 && together <= std::min(blocks, most); together++)
-        if (blocks % together == 0) values.push_back(together * lanes);
+        if (blocks % together == 0 && (shape.images == 1 || shape.vectors() % together == 0)) values.push_back(together * lanes);
     return values;
 }
 
@@ -525,7 +544,7 @@ Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     Space space;
     std::vector<int64_t> first_columns = {0};
     if (const int64_t own = takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
-    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {4, 8, 16, 32})
+    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {8, 16, 32})
         .parameter("bands", "rows of blocks that come together", together(Blocks::of_image(shape, machine).bands))
         .parameter("results", "rows of blocks of results that leave together", leave_together(Blocks::of_results(shape, machine).bands))
         .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
@@ -536,7 +555,7 @@ Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
 }
 
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    Point point = {{"unroll", 1}, {"weight_unroll", machine.pad.count}, {"bands", together(Blocks::of_image(shape, machine).bands).front()},
+    Point point = {{"unroll", 1}, {"weight_unroll", 8}, {"bands", together(Blocks::of_image(shape, machine).bands).front()},
                    {"results", leave_together(Blocks::of_results(shape, machine).bands).front()}, {"first_column", 0}, {"planes", lanes}};
     for (int64_t unroll : unrolls_of(shape)) {
         point.set("unroll", unroll);
@@ -549,21 +568,19 @@ Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
 bool planes_fit(const PoolShape &shape, const Machine &machine) { return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)); }
 
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
-    // Windows at the pace of their lanes, two units side by side, and what is left of the latency of a row's last ones; a block that is turned waits
-    // for its weights and the array. The first elements come and the last ones leave at half the rate of the bus while nothing else runs.
-    constexpr double latency = 60, block = 105, load = 40, around_row = 40, around_chunk = 150, start = 1500, half_rate = 2;
+    // Windows at the pace of their lanes, two units side by side, of which long straight-line code loses some, and of the latency of a row's
+    // last ones; blocks at the pace of the array. Code comes from memory anew for all planes that are in the pads at a time. The first elements
+    // come and the last ones leave at half the rate of the bus while nothing else runs.
+    constexpr double latency = 60, block = 120, not_at_once = 40, around_row = 60, around_chunk = 250, start = 2500, half_rate = 2, code = 4000, lost = 500;
     const Plan plan(shape, machine, point);
     const auto real = [](int64_t n) { return static_cast<double>(n); };
-    const double planes = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
-    const double window = real(window_operations(shape, point["unroll"])) / unroll * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2);
-    const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + load * (lanes / real(point["weight_unroll"]) - 1));
+    const double blocks = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
+    const double operations = real(window_operations(shape, point["unroll"]));
+    const double window = operations / unroll * (1 + operations / lost) * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2) + (point["unroll"] == 1 ? latency : 0);
+    const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + (point["weight_unroll"] == lanes ? 0 : not_at_once));
     const double chunks = real(plan.chunks() * plan.image.parts + ceil_div(plan.back.bands, plan.results) * plan.back.parts) * around_chunk;
-    const double rows = real(shape.y.results) * (around_row + latency);
-    // Code that comes from memory anew for each block.
-    constexpr double code = 8000;
-    const double fetched = planes / real(plan.together) * code;
     const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
-    return start + ends + fetched + planes * (windows * (window + (point["unroll"] == 1 ? latency : 0)) + rows + turned + chunks);
+    return start + ends + blocks / real(plan.together) * code + blocks * (windows * window + real(shape.y.results) * around_row + turned + chunks);
 }
 
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }
