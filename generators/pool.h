@@ -72,8 +72,9 @@ int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y);
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
 // Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
-// infinity or NaN then spreads over a block of 32 elements, and a zero loses its sign. Weighted windows are of one image, or of a
-// multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and the bias [channels].
+// infinity or NaN then spreads over a block of 32 elements, and to all windows of maxima that see a row with an element of the block, and
+// a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and
+// the bias [channels].
 bool planes_fit(const PoolShape &shape, const Machine &machine);   // the pads
 Space plane_pool_space(const PoolShape &shape, const Machine &machine);
 Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine);

@@ -179,12 +179,14 @@ TEST_F(Rows, Pooling) {
             const bool flat = std::string_view(name).ends_with("1d"), average = std::string_view(name).starts_with("avg");
             const int64_t kernel = 1 + below(4), largest = machine.timed() ? 20 : 8;
             const auto side = [&] { return kernel + below(largest); };
-            const std::string pixels = flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), side());
-            WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70))}, {"kernel-size", fmt::format("{}", kernel)},
+            // 32 planes do not fit small pads.
+            const bool planes = machine.timed() && below(2) == 0;
+            const std::string pixels = flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), planes ? kernel + size(70) : side());
+            const std::string shape = planes ? fmt::format("{}x{}x{}", 1 + below(2), size(70), pixels) : fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70));
+            WorkloadArguments arguments = {{"shape", shape}, {"kernel-size", fmt::format("{}", kernel)},
                                            {"stride", fmt::format("{}", 1 + below(3))}, {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
             if (below(2) == 0) arguments["ceil-mode"] = "true";
-            // 32 planes do not fit small pads.
-            if (!machine.timed() || below(2) == 0) arguments["layout"] = "nhwc";
+            if (!planes) arguments["layout"] = "nhwc";
             if (average && below(2) == 0) arguments["count-include-pad"] = "false";
             check(name, arguments, static_cast<uint64_t>(i));
         }
@@ -229,6 +231,26 @@ TEST_F(Rows, OverlappingWindowsShareNaN) {
         ASSERT_EQ(pooled.size(), 2u);
         EXPECT_EQ(std::isnan(pooled[0]), at % 5 <= 2) << at;
         EXPECT_EQ(std::isnan(pooled[1]), at % 5 >= 2) << at;
+    }
+}
+
+// Of planes, it reaches all windows of the rows that see it and no other, whichever part of a row it is in; where there is none, numbers as small
+// as can be are larger than the padding.
+TEST_F(Rows, RowsOfWindowsShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    constexpr size_t width = 40, height = 7, columns = 20;
+    const WorkloadArguments windows = {{"shape", "1x1x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}};
+    const double lowest = static_cast<double>(bf16_float(0xFF7F));
+    for (const size_t at : {size_t{0}, size_t{39}, 2 * width + 19, 3 * width + 20, 6 * width + 31}) {
+        std::vector<double> image(width * height, lowest);
+        image[at] = std::nan("");
+        const std::vector<double> pooled = results("max_pool2d", windows, image);
+        ASSERT_EQ(pooled.size(), 4 * columns);
+        for (size_t i = 0; i < pooled.size(); i++) {
+            const size_t row = at / width + 1, first = 2 * (i / columns);
+            if (row >= first && row < first + 3) EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
+            else EXPECT_EQ(pooled[i], lowest) << at << " " << i;
+        }
     }
 }
 
