@@ -54,10 +54,20 @@ Bands bands_of(const PoolShape &shape, int64_t rows) {
     return {planes * shape.y.results / rows, rows, rows * shape.y.stride};
 }
 
+// What lies in a pad: rows in turn, a part of each band, or bands in turn. Transfers of parts and bands walk through different pages of the DRAM,
+// and straight-line code takes rows of all pads.
+enum class Shares { Rows, Parts, Bands };
+Shares shares_of(const Machine &machine, const Bands &bands, const Point &point) {
+    const int64_t pads = machine.pad.count;
+    if (!machine.timed()) return Shares::Rows;
+    if (point["bands"] % pads == 0) return Shares::Bands;
+    return point["bands"] == 1 && bands.rows % pads == 0 && bands.height % pads == 0 && point["unroll"] % pads == 0 ? Shares::Parts : Shares::Rows;
+}
+
 class RowPool {
 public:
     RowPool(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), pieces_(shape.x), bands_(bands_of(shape, point["rows"])), group_(size(point["bands"])), unroll_(size(point["unroll"])) {}
+        : shape_(shape), machine_(machine), pieces_(shape.x), bands_(bands_of(shape, point["rows"])), group_(size(point["bands"])), unroll_(size(point["unroll"])), shares_(shares_of(machine, bands_, point)) {}
 
     KernelDefinition run() {
         define();
@@ -67,6 +77,11 @@ public:
         kernel.arguments = {image_};
         kernel.inputs = {{"X", {shape_.x.size, bands_.height, bands_.count}}};
         kernel.outputs = {{"Y", {shape_.x.results, bands_.rows, bands_.count}}};
+        if (shares_ != Shares::Rows) {
+            const int64_t parts = shares_ == Shares::Parts ? machine_.pad.count : 1;
+            kernel.lay_out(raw_, {0, bands_.height / parts});
+            kernel.lay_out(results_, {0, bands_.rows / parts});
+        }
         return kernel;
     }
 
@@ -97,7 +112,7 @@ private:
     }
 
     void schedule() {
-        const Var pl("pl"), pt("pt"), ci("ci"), co("co"), yu("y_unroll");
+        const Var pl("pl"), pt("pt"), ci("ci"), co("co"), yu("y_unroll"), pu("pad_unroll");
         const int columns = size(shape_.x.results), bands = size(bands_.count), rows = size(bands_.rows);
         out_.bound(x, 0, columns).bound(y, 0, rows).bound(c, 0, bands);
         out_.split(x, pt, pl, size(pieces_.results), TailStrategy::GuardWithIf).split(c, co, ci, group_).reorder(pl, y, ci, co, pt);
@@ -109,10 +124,14 @@ private:
         results_.compute_at(at).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(y, rows).bound_extent(c, group_);
         if (machine_.timed() && (bands > group_ || pieces_.count > 1))
             for (Func f : {raw_, results_}) f.hoist_storage_root().ring_buffer(2);
-        results_.split(y, y, yu, unroll_).reorder(l, yu, y, c, t);
+        const int pads = size(machine_.pad.count);
+        if (shares_ == Shares::Bands) results_.split(y, y, yu, unroll_).split(c, c, pu, pads).reorder(l, pu, yu, y, c, t);
+        else if (shares_ == Shares::Parts) results_.split(y, pu, y, rows / pads).split(y, y, yu, unroll_ / pads).reorder(l, pu, yu, y, c, t);
+        else results_.split(y, y, yu, unroll_).reorder(l, yu, y, c, t);
+        const LoopLevel one_row(results_, shares_ == Shares::Rows ? yu : pu);
         weights_.compute_at(out_, pt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes).split(w, w, Var("w_unroll"), lanes);
-        part_.compute_at(results_, yu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
-        column_.compute_at(results_, yu).vectorize(k, lanes).bound_extent(k, lanes);
+        part_.compute_at(one_row).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
+        column_.compute_at(one_row).vectorize(k, lanes).bound_extent(k, lanes);
         if (below_.defined()) column_.update().vectorize(k, lanes).unroll(below_.x);
         in_registers({weights_, part_, column_});
         in_pads({raw_, results_, table_});
@@ -123,6 +142,7 @@ private:
     const Pieces pieces_;
     const Bands bands_;
     const int group_, unroll_;   // bands in the pads, rows of a band in straight-line code
+    const Shares shares_;
     Var k{"k"}, w{"w"}, l{"l"}, s{"s"}, t{"t"}, x{"x"}, y{"y"}, c{"c"};
     RDom q{0, lanes, "q"};
     ImageParam image_ = tensor("X", {shape_.x.size, bands_.height, bands_.count});
