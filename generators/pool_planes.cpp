@@ -45,6 +45,7 @@ struct Blocks {
     int64_t rows = 1;   // of a block
     int64_t bands = 1;   // all blocks of one part
     int64_t length = lanes;   // from band to band
+    bool in_one_row = false;   // bands are parts of a single row
 
     // Whatever the pads go round, the first places of two blocks are in one.
     static Blocks of_image(const PoolShape &shape, const Machine &machine) {
@@ -107,6 +108,7 @@ private:
         if (bands == 1 && parts > 1) {
             std::swap(bands, parts);
             length = distance;
+            in_one_row = true;
         }
         return *this;
     }
@@ -128,7 +130,8 @@ struct Plan {
           image(Blocks::of_image(shape, machine)), back(Blocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)), together(point["planes"] / lanes) {}
 
     int64_t chunks() const { return ceil_div(image.bands, bands); }
-    int64_t result_places() const { return (back.bands * std::max<int64_t>(1, back.rows) - 1) * pitch + std::max(pitch, back.parts * back.elements); }
+    // The last block of results may have room for more rows than there are.
+    int64_t result_rows() const { return back.in_one_row ? 1 : back.bands * back.rows; }
 };
 
 // The vectors that every part of the pipeline works on.
@@ -191,7 +194,7 @@ private:
     struct Windows {
         Func window;
         RDom taps, places;
-        int64_t columns;
+        int64_t columns, rows;
         std::optional<WindowMaxima> maxima;
     };
 
@@ -249,7 +252,7 @@ private:
     }
 
     void define_windows() {
-        results_(v_.l, v_.x, v_.b, v_.o) = undef<BFloat>();
+        results_(v_.l, v_.x, v_.y, v_.b, v_.o) = undef<BFloat>();
         for (const PoolPhase &py : pool_phases(shape_.y))
             for (const PoolPhase &px : pool_phases(shape_.x)) define_windows(px, py);
     }
@@ -258,7 +261,7 @@ private:
         const size_t number = windows_.size();
         const int64_t columns = std::max(px.count, plan_.columns);
         Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
-                  RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)), columns, {}};
+                  RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)), columns, py.count, {}};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b, &o = v_.o;
         const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b, o); };
@@ -277,7 +280,7 @@ private:
         }
         const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first);
         if (shape_.kind == Pooling::Max) define_unknown(py);
-        results_(l, row * size(plan_.pitch) + column, b, o) = result_of(window(l, w.places.x, w.places.y, b, o), px.kernel * py.kernel, column, row);
+        results_(l, column, row, b, o) = result_of(window(l, w.places.x, w.places.y, b, o), px.kernel * py.kernel, column, row);
         windows_.push_back(w);
     }
 
@@ -301,11 +304,10 @@ private:
     // finished(element, band, part, plane) from the results, and the planes from that.
     void define_back() {
         const Blocks &blocks = plan_.back;
-        const int columns = size(shape_.x.results), pitch = size(plan_.pitch), length = size(blocks.length), step = size(blocks.step);
-        const bool bends = blocks.rows > 1 && pitch != columns;
-        const Expr element = bends ? v_.w / columns * pitch + v_.w % columns : Expr(v_.w);
+        const int columns = size(shape_.x.results), length = size(blocks.length), step = size(blocks.step), rows = size(blocks.rows);
+        const Expr x = rows > 1 ? v_.w % columns : v_.t * step + v_.w, y = rows > 1 ? v_.z * rows + v_.w / columns : Expr(v_.z);
         back_rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
-        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) = results_(v_.k, v_.z * size(blocks.distance(columns, pitch)) + v_.t * step + element, v_.b, v_.o);
+        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) = blocks.in_one_row ? results_(v_.k, v_.z * length + v_.w, 0, v_.b, v_.o) : results_(v_.k, x, y, v_.b, v_.o);
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) = 0.0f;
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b, v_.o));
         finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o));
@@ -353,7 +355,7 @@ private:
                 in_pads({bias_row_});
             }
         }
-        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound(v_.x, 0, size(plan_.result_places()));
+        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound(v_.x, 0, size(plan_.pitch)).bound(v_.y, 0, size(plan_.result_rows()));
         if (unknown_.defined()) {
             unknown_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
             in_pads({unknown_});
@@ -413,13 +415,18 @@ private:
 
     void schedule_windows(Windows &w, int number) {
         Stage update = results_.update(number);
-        update.reorder(v_.l, w.places.x, w.places.y).vectorize(v_.l, lanes);
-        const RVar ro("ro"), unrolled(fmt::format("r{}_unroll", number));
         const bool unrolls = unroll_ > 1 && w.columns % unroll_ == 0;
+        const RVar ro("ro"), unrolled(fmt::format("r{}_unroll", number)), across = unrolls ? ro : RVar(w.places.x);
         if (unrolls) update.split(w.places.x, ro, unrolled, unroll_);
-        const LoopLevel one_window(results_, unrolls ? unrolled : w.places.x);
+        // The longer loop is innermost: its iterations overlap.
+        const bool down = w.rows * (unrolls ? unroll_ : 1) >= w.columns;
+        const RVar inner = down ? RVar(w.places.y) : across, outer = down ? across : RVar(w.places.y);
+        std::vector<VarOrRVar> order = {v_.l, inner, outer};
+        if (unrolls) order.insert(order.begin() + 1, unrolled);
+        update.reorder(order).vectorize(v_.l, lanes);
+        const LoopLevel one_window(results_, unrolls ? unrolled : inner);
         if (w.maxima) {
-            w.maxima->schedule(LoopLevel(results_, unrolls ? ro : w.places.x), one_window);
+            w.maxima->schedule(LoopLevel(results_, inner), one_window);
             return;
         }
         w.window.compute_at(one_window).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
@@ -430,12 +437,11 @@ private:
 
     void schedule_back(const LoopLevel &at) {
         const Blocks &blocks = plan_.back;
-        const bool bends = blocks.rows > 1 && plan_.pitch != shape_.x.results;
         finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.z, size(plan_.results));
         const Var iu("i_unroll");
         finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z});
         schedule_rows(back_rows_, LoopLevel(out_, outer_));
-        schedule_weights(back_weights_, LoopLevel(finished_, v_.z), bends ? lanes : weight_unroll_);
+        schedule_weights(back_weights_, LoopLevel(finished_, v_.z), blocks.rows > 1 ? lanes : weight_unroll_);
         schedule_product(back_part_, LoopLevel(finished_, iu));
         if (planes_ > lanes || blocks.bands > plan_.results || blocks.parts > 1) two_slots(finished_);
         in_pads({finished_});
@@ -489,7 +495,7 @@ bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &poi
     const int64_t unroll = point["unroll"], pads = machine.pad.count, slots = machine.timed() ? 2 : 1;
     // Straight-line code keeps to known pads where it goes on by whole rounds of them.
     const bool one_phase = pool_phases(shape.x).size() == 1;
-    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.together * plan.result_places(), one_phase && unroll % pads == 0},
+    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.together * plan.pitch * plan.result_rows(), one_phase && unroll % pads == 0},
                                 {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.results * lanes, true},
                                 {lanes, false}, {shape.x.results, false}, {shape.y.results * plan.together, false}};
     if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{plan.together * round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {plan.together, false}});
