@@ -575,14 +575,15 @@ bool planes_fit(const PoolShape &shape, const Machine &machine) { return planes_
 
 double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Windows at the pace of their lanes, two units side by side, of which long straight-line code loses some, and of the latency of a row's
-    // last ones; blocks at the pace of the array. Code comes from memory anew for all planes that are in the pads at a time. The first elements
+    // last ones, and copies of what other windows still read; blocks at the pace of the array. Code comes from memory anew for all planes that are in the pads at a time. The first elements
     // come and the last ones leave at half the rate of the bus while nothing else runs.
-    constexpr double latency = 60, block = 120, not_at_once = 40, around_row = 60, around_chunk = 250, start = 2500, half_rate = 2, code = 4000, lost = 500;
+    constexpr double latency = 60, block = 120, not_at_once = 40, around_row = 60, around_chunk = 250, start = 2500, half_rate = 2, code = 4000, lost = 1500, copies = 3;
     const Plan plan(shape, machine, point);
     const auto real = [](int64_t n) { return static_cast<double>(n); };
     const double blocks = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
     const double operations = real(window_operations(shape, point["unroll"]));
-    const double window = operations / unroll * (1 + operations / lost) * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2) + (point["unroll"] == 1 ? latency : 0);
+    const double window = operations / unroll * (1 + operations / lost) * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2) + (point["unroll"] == 1 ? latency : 0) +
+                          (shape.kind == Pooling::Max && point["first_column"] != own_column(shape.x) ? copies : 0);
     const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + (point["weight_unroll"] == lanes ? 0 : not_at_once));
     const double chunks = real(plan.chunks() * plan.image.parts + ceil_div(plan.back.bands, plan.results) * plan.back.parts) * around_chunk;
     const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
