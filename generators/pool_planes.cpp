@@ -6,11 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "generators/pad_room.h"
-#include "generators/pool.h"
+#include "generators/plane_plan.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
-#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -19,120 +17,9 @@ using namespace vocabulary;
 
 namespace {
 
-int size(int64_t n) { return static_cast<int>(n); }
-
-bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
-
-// What windows see of an axis, padding included, of at least so many results.
-int64_t seen(const PoolAxis &axis, int64_t results = 0) {
-    int64_t end = axis.size + axis.padding;
-    for (const PoolPhase &phase : pool_phases(axis)) end = std::max(end, phase.start + (std::max(phase.count, results) - 1) * phase.stride + phase.kernel);
-    return end;
-}
-
-// The image in the pads, row by row with its padding. Rows begin in one pad where the places go round all.
-struct Frame {
-    int64_t pitch, rows, places;
-    // Windows beyond a row, which only fill up straight-line code, see places of the next one.
-    Frame(const PoolShape &shape, const Machine &machine, int64_t results)
-        : pitch(round_up(seen(shape.x), machine.pad.count)), rows(seen(shape.y)), places(round_up((rows - 1) * pitch + std::max(pitch, seen(shape.x, results)), machine.pad.count)) {}
-};
-
-// Rows of elements in blocks of up to 32, which the array turns: parts of a row, whole rows, or what follows each other where rows do.
-struct Blocks {
-    int64_t elements = lanes;   // of a block
-    int64_t parts = 1, step = 0;   // of a row, and from one's first element to the next one's; they may share elements
-    int64_t rows = 1;   // of a block
-    int64_t bands = 1;   // all blocks of one part
-    int64_t length = lanes;   // from band to band
-    bool in_one_row = false;   // bands are parts of a single row
-
-    // Whatever the pads go round, the first places of two blocks are in one.
-    static Blocks of_image(const PoolShape &shape, const Machine &machine) {
-        const int64_t width = shape.x.size, height = shape.y.size, pads = machine.pad.count;
-        Blocks blocks;
-        if (!padded(shape) && width % pads == 0 && width * height % lanes == 0) {
-            blocks.rows = 0;
-            blocks.bands = width * height / lanes;
-            return blocks;
-        }
-        if (width <= lanes) {
-            for (int64_t rows = 1; rows * width <= lanes && rows <= height; rows++)
-                if (height % rows == 0) blocks.rows = rows;
-            blocks.elements = blocks.length = blocks.rows * width;
-            blocks.bands = height / blocks.rows;
-            return blocks;
-        }
-        for (blocks.parts = tiles_of(width);; blocks.parts++) {
-            blocks.step = round_up(ceil_div(width - lanes, blocks.parts - 1), pads);
-            if (width % blocks.parts == 0 && width / blocks.parts % pads == 0) blocks.step = width / blocks.parts;
-            blocks.elements = width - (blocks.parts - 1) * blocks.step;
-            if (blocks.elements >= blocks.step) break;
-        }
-        blocks.length = width;
-        blocks.bands = height;
-        return blocks.in_one_line(blocks.step);
-    }
-
-    // Of results no element is in two blocks, and the last ones may be shorter.
-    static Blocks of_results(const PoolShape &shape, const Machine &machine) {
-        const int64_t columns = shape.x.results, rows = shape.y.results;
-        Blocks blocks;
-        blocks.rows = std::clamp<int64_t>(lanes / columns, 1, rows);
-        blocks.parts = tiles_of(columns);
-        blocks.elements = blocks.parts == 1 ? blocks.rows * columns : round_up(ceil_div(columns, blocks.parts), machine.pad.count);
-        blocks.step = blocks.elements;
-        blocks.bands = ceil_div(rows, blocks.rows);
-        blocks.length = blocks.rows * columns;
-        return blocks.in_one_line(blocks.elements);
-    }
-
-    // From band to band where rows of so many elements are `pitch` apart.
-    int64_t distance(int64_t columns, int64_t pitch) const { return length == rows * columns ? rows * pitch : length; }
-
-    // Columns of which every block that has an element of a row has one.
-    std::vector<int64_t> columns_of_blocks(int64_t width) const {
-        std::vector<int64_t> columns;
-        if (rows > 0 && length == rows * width) {
-            for (int64_t part = 0; part < parts; part++) columns.push_back(part * step);
-            return columns;
-        }
-        for (int64_t column = 0; column < width; column += rows == 0 ? lanes : length) columns.push_back(column);
-        if (columns.back() != width - 1) columns.push_back(width - 1);
-        return columns;
-    }
-
-private:
-    // Parts of a single row are bands.
-    Blocks in_one_line(int64_t distance) {
-        if (bands == 1 && parts > 1) {
-            std::swap(bands, parts);
-            length = distance;
-            in_one_row = true;
-        }
-        return *this;
-    }
-};
-
 constexpr float lowest = -3.38953139e38f;   // of bf16
 
-// How a point takes the planes.
-struct Plan {
-    int64_t columns;   // windows of a row, as many as fill straight-line code
-    int64_t pitch;     // from row to row of the results
-    Frame frame;
-    Blocks image, back;
-    int64_t bands, results;   // that come, or leave, together
-    int64_t together;   // blocks of 32 planes in the pads at a time
-
-    Plan(const PoolShape &shape, const Machine &machine, const Point &point)
-        : columns(pool_phases(shape.x).size() > 1 ? 0 : round_up(shape.x.results, point["unroll"])), pitch(round_up(std::max(columns, shape.x.results), machine.pad.count)), frame(shape, machine, columns),
-          image(Blocks::of_image(shape, machine)), back(Blocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)), together(point["planes"] / lanes) {}
-
-    int64_t chunks() const { return ceil_div(image.bands, bands); }
-    // The last block of results may have room for more rows than there are.
-    int64_t result_rows() const { return back.in_one_row ? 1 : back.bands * back.rows; }
-};
+int size(int64_t n) { return static_cast<int>(n); }
 
 // The vectors that every part of the pipeline works on.
 struct Names {
@@ -203,7 +90,7 @@ private:
 
     // framed(plane, place) from raw(element, band, part, plane): the array turns blocks, and the padding is around them.
     void define_image() {
-        const Blocks &blocks = plan_.image;
+        const PlaneBlocks &blocks = plan_.image;
         const int elements = size(blocks.elements), step = size(blocks.step), width = size(shape_.x.size), bands = size(blocks.bands), chunk = size(plan_.bands);
         // The last bands may share some with those before.
         const auto first = [&](const Expr &c) { return bands % chunk == 0 ? c * chunk : min(c * chunk, bands - chunk); };
@@ -230,7 +117,7 @@ private:
 
     // The places around the image that windows see: above and below it, and on both sides.
     std::vector<RDom> borders() const {
-        const int left = size(shape_.x.padding), above = size(shape_.y.padding), right = left + size(shape_.x.size), below = above + size(shape_.y.size), rows = size(plan_.frame.rows), columns = size(seen(shape_.x));
+        const int left = size(shape_.x.padding), above = size(shape_.y.padding), right = left + size(shape_.x.size), below = above + size(shape_.y.size), rows = size(plan_.frame.rows), columns = size(seen_elements(shape_.x));
         std::vector<RDom> all;
         if (above > 0) all.push_back(RDom(0, pitch_, 0, above, "above"));
         if (below < rows) all.push_back(RDom(0, pitch_, below, rows - below, "below"));
@@ -303,7 +190,7 @@ private:
 
     // finished(element, band, part, plane) from the results, and the planes from that.
     void define_back() {
-        const Blocks &blocks = plan_.back;
+        const PlaneBlocks &blocks = plan_.back;
         const int columns = size(shape_.x.results), length = size(blocks.length), step = size(blocks.step), rows = size(blocks.rows);
         const Expr x = rows > 1 ? v_.w % columns : v_.t * step + v_.w, y = rows > 1 ? v_.z * rows + v_.w / columns : Expr(v_.z);
         back_rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
@@ -325,7 +212,7 @@ private:
 
     void schedule() {
         const Var pl("pl"), pt("pt"), pb("pb"), pc("pc"), pz("pz"), ci("ci");
-        const Blocks &blocks = plan_.back;
+        const PlaneBlocks &blocks = plan_.back;
         std::vector<VarOrRVar> order = {pl, pz, ci, pc, outer_};
         if (planes_ % lanes == 0) {
             out_.bound(c_, 0, lanes).bound(v_.b, 0, size(plan_.together)).bound(v_.o, 0, planes_ / lanes / size(plan_.together));
@@ -436,7 +323,7 @@ private:
     }
 
     void schedule_back(const LoopLevel &at) {
-        const Blocks &blocks = plan_.back;
+        const PlaneBlocks &blocks = plan_.back;
         finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.z, size(plan_.results));
         const Var iu("i_unroll");
         finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z});
@@ -471,7 +358,7 @@ private:
 
     const PoolShape &shape_;
     const Machine &machine_;
-    const Plan plan_;
+    const PlanePlan plan_;
     int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, pixels_, places_, pitch_;
     Names v_;
     Var p_{"p"}, c_{"c"};
@@ -487,108 +374,6 @@ private:
 };
 
 }  // namespace
-
-namespace {
-
-bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &point) {
-    const Plan plan(shape, machine, point);
-    const int64_t unroll = point["unroll"], pads = machine.pad.count, slots = machine.timed() ? 2 : 1;
-    // Straight-line code keeps to known pads where it goes on by whole rounds of them.
-    const bool one_phase = pool_phases(shape.x).size() == 1;
-    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.together * plan.pitch * plan.result_rows(), one_phase && unroll % pads == 0},
-                                {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.results * lanes, true},
-                                {lanes, false}, {shape.x.results, false}, {shape.y.results * plan.together, false}};
-    if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{plan.together * round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {plan.together, false}});
-    return fit_pads(machine, uses);
-}
-
-std::vector<int64_t> unrolls_of(const PoolShape &shape) {
-    constexpr int64_t most_unrolled = 9, most_code = 160, most_idle = 8;   // one window of so many does nothing
-    const bool one_phase = pool_phases(shape.x).size() == 1;
-    const int64_t columns = pool_phases(shape.x).front().count;
-    std::vector<int64_t> unrolls;
-    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, columns); unroll++) {
-        const int64_t idle = round_up(columns, unroll) - columns;
-        if ((idle == 0 || (one_phase && idle * most_idle <= columns)) && (unroll <= 4 || window_operations(shape, unroll) <= most_code)) unrolls.push_back(unroll);
-    }
-    return unrolls;
-}
-
-// Bands that come or leave together: few divisors, and all where a few transfers a plane bring them.
-std::vector<int64_t> together(int64_t bands) {
-    constexpr int64_t most = 32, most_parts = 16;
-    std::vector<int64_t> counts;
-    for (int64_t count = 1; count <= std::min(bands, most); count++)
-        if (bands % count == 0 && bands / count <= most_parts) counts.push_back(count);
-    for (const int64_t parts : {2, 4, 8})
-        if (const int64_t count = ceil_div(bands, parts); count <= most && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
-    if (counts.empty()) counts.push_back(std::min(bands, most));
-    std::sort(counts.begin(), counts.end());
-    return counts;
-}
-
-std::vector<int64_t> leave_together(int64_t bands) {
-    std::vector<int64_t> counts = together(bands);
-    std::erase_if(counts, [&](int64_t count) { return bands % count != 0; });
-    if (counts.empty()) counts.push_back(bands);
-    return counts;
-}
-
-// Whole blocks of 32 planes: what each takes of the code is in the instruction cache for all that are in the pads.
-std::vector<int64_t> planes_of(const PoolShape &shape) {
-    constexpr int64_t most = 8;
-    const int64_t planes = shape.images * shape.channels, blocks = tiles_of(planes);
-    std::vector<int64_t> values = {lanes};
-    for (int64_t together = 2; planes % lanes == 0 && together <= std::min(blocks, most); together++)
-        if (blocks % together == 0 && (shape.images == 1 || shape.vectors() % together == 0)) values.push_back(together * lanes);
-    return values;
-}
-
-}  // namespace
-
-Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
-    Space space;
-    std::vector<int64_t> first_columns = {0};
-    if (const int64_t own = takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
-    space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {8, 16, 32})
-        .parameter("bands", "rows of blocks that come together", together(Blocks::of_image(shape, machine).bands))
-        .parameter("results", "rows of blocks of results that leave together", leave_together(Blocks::of_results(shape, machine).bands))
-        .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
-    space.parameter("planes", "in the pads at a time", planes_of(shape));
-    space.constraint("pads", {"unroll", "weight_unroll", "bands", "results", "planes"}, "So many planes of the image, framed by the padding, and their results fit the pads.",
-                     [=](const Point &point) { return planes_fit(shape, machine, point); });
-    return space;
-}
-
-Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
-    Point point = {{"unroll", 1}, {"weight_unroll", 8}, {"bands", together(Blocks::of_image(shape, machine).bands).front()},
-                   {"results", leave_together(Blocks::of_results(shape, machine).bands).front()}, {"first_column", 0}, {"planes", lanes}};
-    for (int64_t unroll : unrolls_of(shape)) {
-        point.set("unroll", unroll);
-        if (planes_fit(shape, machine, point)) return point;
-    }
-    point.set("unroll", 1);
-    return point;
-}
-
-bool planes_fit(const PoolShape &shape, const Machine &machine) { return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)); }
-
-double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
-    // Windows at the pace of their lanes, two units side by side, of which long straight-line code loses some, and of the latency of a row's
-    // last ones, and copies of what other windows still read; blocks at the pace of the array. Code comes from memory anew for all planes that are in the pads at a time. The first elements
-    // come and the last ones leave at half the rate of the bus while nothing else runs.
-    constexpr double latency = 60, block = 120, not_at_once = 40, around_row = 60, around_chunk = 250, start = 2500, half_rate = 2, code = 4000, lost = 1500, copies = 3;
-    const Plan plan(shape, machine, point);
-    const auto real = [](int64_t n) { return static_cast<double>(n); };
-    const double blocks = real(tiles_of(shape.images * shape.channels)), unroll = real(point["unroll"]), windows = real(std::max(plan.columns, shape.x.results) * shape.y.results);
-    const double operations = real(window_operations(shape, point["unroll"]));
-    const double window = operations / unroll * (1 + operations / lost) * real(machine.vec.ii) / (shape.kind == Pooling::Average ? 1 : 2) + (point["unroll"] == 1 ? latency : 0) +
-                          (shape.kind == Pooling::Max && point["first_column"] != own_column(shape.x) ? copies : 0);
-    const double turned = real(plan.image.bands * plan.image.parts + plan.back.bands * plan.back.parts) * (block + (point["weight_unroll"] == lanes ? 0 : not_at_once));
-    const double chunks = real(plan.chunks() * plan.image.parts + ceil_div(plan.back.bands, plan.results) * plan.back.parts) * around_chunk;
-    const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
-    return start + ends + blocks / real(plan.together) * code + blocks * (windows * window + real(shape.y.results) * around_row + turned + chunks);
-}
 
 KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }
 
