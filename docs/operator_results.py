@@ -78,7 +78,7 @@ TAIL = """
   is planned where weights, rows and the distance between them take 96, another sixth is turning results back, and lanes wait meanwhile: the two loops do not overlap. A plane's rows come
   several in one transfer, each pad bringing planes of its own, and several blocks of planes pass each of the three phases one after the other, whose code fits the
   instruction cache one at a time.
-  Means of planes without padding need no turns: lanes add the rows of a window, and the array its columns. Each pad has a part of the rows, whose transfers walk
+  Means of planes with padding share sums of columns likewise. Those without need no turns: lanes add the rows of a window, and the array its columns. Each pad has a part of the rows, whose transfers walk
   through pages of their own; what is left are rows of 28 elements, which take two or three beats of the bus for the bytes of 1.75, and the change between reading and writing.
 """
 

@@ -54,7 +54,7 @@ std::vector<int64_t> planes_of(const PoolShape &shape) {
 Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
     Space space;
     std::vector<int64_t> first_columns = {0};
-    if (const int64_t own = takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
+    if (const int64_t own = shape.kind == Pooling::Max && takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
     space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {8, 16, 32})
         .parameter("bands", "rows of blocks that come together", come_together(PlaneBlocks::of_image(shape, machine).bands))
         .parameter("results", "rows of blocks of results that leave together", leave_together(PlaneBlocks::of_results(shape, machine).bands))

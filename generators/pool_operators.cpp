@@ -94,7 +94,8 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.card.family = "pooling";
     row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels or planes, columns of a window first, which windows beside it share; NaN spread to every window that has "
                                                 "one, of planes by an element of each block that the array has turned, times zero, added to the results of its rows"
-                                              : "bf16 sums of vectors of 32 channels, row by row of the window, times the reciprocal of the count; nchw where no window reaches out of the "
+                                              : "bf16 sums of vectors of 32 channels, row by row of the window, or of 32 planes, columns of a window first, which windows beside it share, times the reciprocal of the "
+                                                "count; nchw where no window reaches out of the "
                                                 "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the reciprocal as their weights";
     row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
     row.card.bound = kind == Pooling::Max ? "dram, and lanes: as many steps as there are elements in windows, less the results"

@@ -63,7 +63,7 @@ public:
 class PlanePool {
 public:
     PlanePool(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), plan_(shape, machine, point), unroll_(size(point["unroll"])), first_column_(size(point["first_column"])), weight_unroll_(size(point["weight_unroll"])),
+        : shape_(shape), machine_(machine), plan_(shape, machine, point), unroll_(size(point["unroll"])), first_column_(size(first_column(shape, point))), weight_unroll_(size(point["weight_unroll"])),
           planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)), taps_(size(shape.x.kernel * shape.y.kernel)), pixels_(size(shape.x.size * shape.y.size)),
           places_(size(shape.x.results * shape.y.results)), pitch_(size(plan_.frame.pitch)) {}
 
@@ -86,6 +86,11 @@ private:
     };
 
     Expr block() const { return v_.o * size(plan_.together) + v_.b; }
+    // The order of a sum is that of every schedule.
+    static int64_t first_column(const PoolShape &shape, const Point &point) {
+        return shape.kind == Pooling::Average && takes_columns(shape) ? own_column(shape.x) : point["first_column"];
+    }
+
     bool weighted() const { return shape_.kind == Pooling::Weighted; }
 
     // framed(plane, place) from raw(element, band, part, plane): the array turns blocks, and the padding is around them.
@@ -155,7 +160,8 @@ private:
         const Expr element = place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
         if (takes_columns(shape_)) {
             w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b, o}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
-                             [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); }, larger_number);
+                             [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); },
+                             shape_.kind == Pooling::Max ? larger_number : sum_with);
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
             window(l, x, y, b, o) = bf16(lowest);

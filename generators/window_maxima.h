@@ -1,4 +1,4 @@
-// The largest elements of windows, taken apart: of each column of a window first, then of its columns, which windows beside it share.
+// The largest elements of windows, or their sums, taken apart: of each column of a window first, then of its columns, which windows beside it share.
 #pragma once
 
 #include <functional>
@@ -41,6 +41,7 @@ private:
 
 // The larger one; NaN where either is none.
 Halide::Expr larger(const Halide::Expr &element, const Halide::Expr &so_far);
+Halide::Expr sum_with(const Halide::Expr &element, const Halide::Expr &so_far);
 // The larger one of two numbers, in half as many operations.
 Halide::Expr larger_number(const Halide::Expr &element, const Halide::Expr &so_far);
 
