@@ -130,8 +130,10 @@ void balance(Kernel &kernel, Body &body) {
         if (node.loop) balance(kernel, node.loop->body);
         if (node.branch) balance(kernel, node.branch->body);
         if (!node.op || !is_move(*node.op) || (!all && adder <= multiplier + 1)) continue;
-        node.op->opcode = Opcode::mul_vs;
-        node.op->src[1] = kernel.constant(one);
+        // A zero is 0 * 0: that reads no scalar register, whose ports are scarce where results are stored.
+        const bool clear = node.op->src[0] == zero_vector && !node.op->mask.defined();
+        node.op->opcode = clear ? Opcode::mul_vv : Opcode::mul_vs;
+        node.op->src[1] = clear ? zero_vector : kernel.constant(one);
         adder--;
         multiplier++;
     }

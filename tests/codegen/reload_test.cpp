@@ -138,5 +138,26 @@ TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {
     EXPECT_EQ(loaded().size(), 1u);
 }
 
+// Zeros that are divided between adder and multiplier read no scalar register, whose ports stores need.
+TEST_F(Reload, ZerosOnTheMultiplierReadNoScalar) {
+    constexpr int zeros = 8;
+    std::vector<Reg> cleared;
+    for (int i = 0; i < zeros; i++) {
+        cleared.push_back(vector("zero"));
+        kernel.body.push_back(op(Opcode::sub_vv, cleared.back(), {zero_vector, zero_vector}));
+    }
+    for (const Reg zero : cleared) kernel.body.push_back(op(Opcode::gemm_vv, vector("row"), {zero, zero}));
+    coalesce(kernel);
+    int multiplied = 0;
+    for (const Node &node : kernel.body) {
+        EXPECT_NE(node.op->opcode, Opcode::mul_vs);
+        if (node.op->opcode != Opcode::mul_vv) continue;
+        multiplied++;
+        EXPECT_EQ(node.op->src[0], zero_vector);
+        EXPECT_EQ(node.op->src[1], zero_vector);
+    }
+    EXPECT_GE(multiplied, zeros / 2 - 1);
+}
+
 }  // namespace
 }  // namespace atalla::codegen
