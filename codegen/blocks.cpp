@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -102,11 +104,11 @@ private:
         for (Op &inner : *op.side) replace(inner, from, to);
     }
 
-    // Constants are made once, at the start; where they are so many that they would fill the registers, each where a block that
-    // uses it is entered. Plus and minus one serve packing: delays, and the -0 of deferred sums.
+    // Constants are made once, at the start; where they are so many that they would fill the registers, each in front of the outermost loop
+    // around its users whose constants are few enough, or where a block that uses it is entered. Plus and minus one serve packing: delays,
+    // and the -0 of deferred sums.
     void load_constants() {
         constexpr size_t most = 144;
-        constexpr int first_offset_bank = 2;   // of the addresses' row offsets
         std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
         for (const Block &block : blocks_)
             for (Reg r : {block.end.index, block.end.limit})
@@ -122,30 +124,27 @@ private:
                     if (is_constant(r) && !everywhere.count(r)) users[r].insert(b);
         const bool many = constants_ == MakeConstants::InBlocks || users.size() + everywhere.size() > most;
         std::vector<std::vector<Op>> entered(blocks_.size());
-        std::map<std::tuple<size_t, int32_t, int>, Reg> made;   // by block, value and bank
+        std::map<std::tuple<size_t, bool, Constant>, Reg> made;   // by block: its user, or the one in front of a nest
+        const std::vector<std::optional<InFront>> nests = constants_ == MakeConstants::InBlocks ? std::vector<std::optional<InFront>>(blocks_.size()) : in_front_of_nests(users);
         for (const auto &[r, blocks] : users) {
             if (!many) {
                 everywhere.insert(r);
                 continue;
             }
             for (size_t b : blocks) {
-                const Terminator &end = blocks_[b].end;
-                const bool loop = end.kind == Terminator::Loop && end.target == static_cast<int>(b);
-                if (b == 0 || (loop && blocks_[b - 1].end.kind != Terminator::Next)) {
+                const Constant constant = as_used(r, b);
+                const bool nest = nests[b] && nests[b]->constants.contains(constant);
+                if (b == 0 || (!nest && is_loop(b) && blocks_[b - 1].end.kind != Terminator::Next)) {
                     everywhere.insert(r);
                     continue;
                 }
-                // Both copies of a row offset are one constant where the code is straight: odd ones in one bank, even ones in the other, so
-                // that neighbouring rows can still share a packet.
-                const int32_t value = *kernel_.registers[r.id].constant;
-                int bank = kernel_.registers[r.id].bank;
-                if (!loop && bank >= first_offset_bank) bank = first_offset_bank + (value & 1);
-                const auto [known, first] = made.try_emplace({b, value, bank});
+                const size_t at = nest ? nests[b]->block : is_loop(b) ? b - 1 : b;
+                const auto [known, first] = made.try_emplace({nest ? at : b, nest, constant});
                 if (first) {
                     known->second = kernel_.scalar(std::string(kernel_.registers[r.id].name));
-                    kernel_.registers[known->second.id].constant = value;
-                    kernel_.registers[known->second.id].bank = static_cast<int8_t>(bank);
-                    make_constant(known->second, entered[loop ? b - 1 : b]);
+                    kernel_.registers[known->second.id].constant = constant.first;
+                    kernel_.registers[known->second.id].bank = static_cast<int8_t>(constant.second);
+                    make_constant(known->second, entered[at]);
                 }
                 for (Op &op : blocks_[b].ops) replace(op, r, known->second);
             }
@@ -156,6 +155,57 @@ private:
             if (in_order_ && b > 0) ops = made_before_use(entered[b], ops);
             else ops.insert(ops.begin(), entered[b].begin(), entered[b].end());
         }
+    }
+
+    bool is_loop(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
+
+    // A constant as a block uses it: value and bank. Both copies of a row offset are one where the code is straight: odd ones in one bank,
+    // even ones in the other, so that neighbouring rows can still share a packet.
+    using Constant = std::pair<int32_t, int>;
+    Constant as_used(Reg r, size_t b) const {
+        constexpr int first_offset_bank = 2;   // of the addresses' row offsets
+        const int32_t value = *kernel_.registers[r.id].constant;
+        const int bank = kernel_.registers[r.id].bank;
+        return {value, !is_loop(b) && bank >= first_offset_bank ? first_offset_bank + (value & 1) : bank};
+    }
+
+    // Constants in front of a loop of a few turns take registers for long and save little.
+    bool turns_often(const Terminator &loop) const {
+        constexpr int32_t few = 4;
+        const std::optional<int32_t> &last = kernel_.registers[loop.limit.id].constant;
+        return !last || *last + 1 >= few;
+    }
+
+    // What is made in front of a nest of loops, for all of its blocks.
+    struct InFront {
+        size_t block = 0;
+        std::set<Constant> constants;
+    };
+    // For each block the outermost loop around it whose constants leave each bank room for pointers; or else the loop around an innermost
+    // one, and as many of its constants as do.
+    std::vector<std::optional<InFront>> in_front_of_nests(const std::map<Reg, std::set<size_t>> &users) const {
+        constexpr size_t most_of_a_bank = 58, most_of_some = 40;
+        std::vector<std::optional<InFront>> front(blocks_.size());
+        // Loops that end later are around those that end before them.
+        for (size_t end = 0; end < blocks_.size(); end++) {
+            if (blocks_[end].end.kind != Terminator::Loop) continue;
+            const auto first = static_cast<size_t>(blocks_[end].end.target);
+            if (first == 0 || first == end || blocks_[first - 1].end.kind != Terminator::Next || !turns_often(blocks_[end].end)) continue;
+            std::set<Constant> used;
+            for (const auto &[r, blocks] : users)
+                for (auto b = blocks.lower_bound(first); b != blocks.end() && *b <= end; ++b) used.insert(as_used(r, *b));
+            std::map<int, size_t> of_bank;
+            for (const auto &[value, bank] : used) of_bank[bank]++;
+            const bool all = std::ranges::all_of(of_bank, [](const auto &count) { return count.second <= most_of_a_bank; });
+            const bool innermost = std::none_of(front.begin() + static_cast<std::ptrdiff_t>(first), front.begin() + static_cast<std::ptrdiff_t>(end), [](const auto &inner) { return inner.has_value(); });
+            InFront here{first - 1, {}};
+            of_bank.clear();
+            for (const Constant &constant : used)
+                if (all || of_bank[constant.second]++ < most_of_some) here.constants.insert(constant);
+            if (all || innermost)
+                for (size_t b = first; b <= end; b++) front[b] = here;
+        }
+        return front;
     }
 
     // Reads the base register of every transfer that may still be under way at the end, but of those whose registers the calling

@@ -347,7 +347,7 @@ private:
         block.ops = *blocks_[b].packets[p][i].side;
         block.from_block = static_cast<int>(b);
         block.from_packet = static_cast<int>(p);
-        block.before = behind_nest(b, inline_blocks);
+        block.before = apart_from_loop(b, behind_nest(b, inline_blocks), static_cast<int64_t>(block.ops.size()));
         blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
         blocks_.push_back(std::move(block));
         straight(blocks_.size() - 1);
@@ -355,6 +355,20 @@ private:
         back.opcode = Opcode::jal;
         back.dst = zero_scalar;
         blocks_.back().packets.push_back({back});
+    }
+
+    // That place, but right behind the loop that block b is where the code there would push the loop's packets out of the instruction cache.
+    int apart_from_loop(size_t b, int place, int64_t operations) const {
+        if (!machine_.timed() || loop_of(b) < 0) return place;
+        int64_t packets = 0;
+        for (size_t i = b; i < blocks_.size(); i++)
+            if (const Block &block = blocks_[i]; block.from_block < 0 ? static_cast<int>(i) < place : block.before > static_cast<int>(b) && block.before <= place) packets += static_cast<int64_t>(block.packets.size());
+        // Packets that the ends of blocks still get, and lines at both ends.
+        constexpr int64_t margin = 12;
+        const int64_t capacity = machine_.icache.bytes / machine_.issue.packet_bytes, length = static_cast<int64_t>(blocks_[b].packets.size());
+        const int64_t first = packets % capacity;
+        const bool meets = packets + operations + margin > capacity && (first < length + margin || first + operations + margin > capacity);
+        return meets && length + operations + margin < capacity ? static_cast<int>(b) + 1 : place;
     }
 
     // The place behind the loop around a block and that around it, for code that they branch to: a forward branch is predicted not

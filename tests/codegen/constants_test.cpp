@@ -1,7 +1,10 @@
 // Constants made where they are read.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/blocks.h"
+#include "codegen/passes.h"
 #include "tests/codegen/operations.h"
 
 namespace atalla::codegen {
@@ -53,6 +56,48 @@ TEST_F(Constants, ThatChangeStay) {
     Blocks blocks = {block};
     EXPECT_FALSE(make_constants_before_use(kernel, blocks));
     EXPECT_EQ(results(blocks[0]), (std::vector<Reg>{pointer, other.dst, pointer, last.dst}));
+}
+
+// Where constants are too many for all of them to be made at the start, those of a nest that turns often are made in front of it, and those of one
+// that does not where its blocks are entered.
+TEST_F(Constants, OfANestAreMadeInFrontOfIt) {
+    for (const int64_t turns : {8, 2}) {
+        Kernel nest;
+        nest.machine = kernel.machine;
+        const auto read = [&](int32_t value) {
+            Op made;
+            made.opcode = Opcode::or_s;
+            made.dst = nest.scalar("t");
+            made.src = {nest.constant(value), zero_scalar};
+            return made;
+        };
+        const auto loop = [&](int64_t extent, Body body) {
+            const auto id = static_cast<int>(nest.loops.size());
+            nest.loops.push_back({"loop", extent, -1, nest.scalar("i"), {}, 0});
+            return Loop{id, extent, 0, "loop", std::move(body)};
+        };
+        constexpr int32_t inside = 1001, around = 1002, many = 160;
+        Body inner, outer;
+        inner.push_back(read(inside));
+        outer.push_back(read(around));
+        outer.push_back(loop(16, std::move(inner)));
+        outer.push_back(read(around));
+        nest.body.push_back(loop(turns, std::move(outer)));
+        for (int32_t value = 0; value < many; value++) nest.body.push_back(read(2 * value + 3));
+        const Blocks blocks = make_blocks(nest, false);
+        const auto made = [&](size_t b, int32_t value) {
+            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) { return op.opcode == Opcode::addi_s && op.src[0] == zero_scalar && op.imm == value; });
+        };
+        // Entry, the outer loop up to the inner one, that, and what is behind it.
+        ASSERT_GE(blocks.size(), 5u);
+        const bool often = turns > 2;
+        for (const int32_t value : {inside, around}) {
+            EXPECT_EQ(made(0, value), often) << value;
+            EXPECT_EQ(made(1, value), !often) << value;
+            EXPECT_EQ(made(2, value), 0) << value;
+        }
+        EXPECT_EQ(made(3, around), !often);
+    }
 }
 
 }  // namespace
