@@ -61,7 +61,7 @@ struct Atom {
     std::string text;     // canonical print, the interning key
     int loop = -1;        // the innermost loop it depends on
     bool is_loop = false; // expr is that loop's variable itself
-    std::optional<LinearForm> capped;   // of min(capped, 0)
+    std::optional<LinearForm> capped = {};   // of min(capped, 0)
 };
 
 // A Halide allocation in the pads: rows of 32 elements. Blocks of `block` neighbouring rows go round `interleave` pads.
@@ -202,7 +202,7 @@ struct LoopInfo {
     Reg index;            // holds the variable while the loop runs (0 .. extent-1)
     Reg last = {};        // the last value of the variable, where it varies from turn to turn of the loops around; else none
     int64_t least = 0;    // iterations that are sure, where their number varies and the loop runs at all
-    std::optional<LinearForm> last_value;   // what `last` holds, in terms of the loops around
+    std::optional<LinearForm> last_value = {};   // what `last` holds, in terms of the loops around
 
     bool varies() const { return last.defined(); }
     int64_t sure() const { return varies() ? least : extent; }
