@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "codegen/code_cost.h"
+
 namespace atalla::codegen {
 
 namespace {
@@ -130,6 +132,11 @@ private:
 bool may_idle(const Loop &loop) {
     const bool loads = std::any_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld; });
     return loop.extent > 1 && loads && std::all_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && harmless(*node.op); });
+}
+
+bool idling_pays(const Machine &machine, double packets, double runs, double interval) {
+    constexpr double hidden = 0.4;   // of the time of that code
+    return fetch_cycles(machine) * packets > hidden * runs * interval;
 }
 
 bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) {

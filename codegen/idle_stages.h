@@ -11,6 +11,10 @@ namespace atalla::codegen {
 // Could a loop be one whose stages run idle? Its buffers then get guard rows for them, where the pads have room.
 bool may_idle(const Loop &loop);
 
+// Is it better that stages run idle, which takes the time of whole iterations, than to have code in front of the loop and behind it? That code is
+// as many operations, which run beside others, but comes from memory first. `packets`: of the loop, which runs so many times.
+bool idling_pays(const Machine &machine, double packets, double runs, double interval);
+
 // May the stages of the loop that block `b` is run idle? Nothing but pointers may live from an iteration into the next or behind the
 // loop; idle stores must be to guard rows, idle loads from rows of the same buffer or guard rows; transfers, weights and memory no.
 bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule);

@@ -241,9 +241,9 @@ private:
         // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
         // transfer a pad, which starts as soon as the result is made.
         std::vector<SpreadTransfer> transfers;
-        int64_t first_tiles = 0;
+        std::vector<Tile> first_tiles;
         for (const Channel &c : results) {
-            if (at_once) first_tiles += static_cast<int64_t>(c.run.group.size());
+            if (at_once) first_tiles.insert(first_tiles.end(), c.run.group.begin(), c.run.group.end());
             else transfers.push_back({c, result->pending(), 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
@@ -273,7 +273,11 @@ private:
             if (spreads) result->aim_before(body);
             else if (!leaves_late || !result->issue_late(hot_loop, others, body)) result->issue_pending(hot_loop, body);
         }
-        if (spreads) spread(kernel_, transfers, first_tiles, *hot_loop, code_, body);
+        if (spreads) {
+            int64_t runs = 1;
+            for (int id : chain_) runs *= kernel_.loops[id].extent;
+            spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
+        }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));

@@ -183,7 +183,7 @@ private:
         if (!schedule) return;   // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
-        if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) && idling_pays(b, graph, *schedule)) {
+        if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) && pays_to_idle(b, graph, *schedule)) {
             idle_ = true;
             const std::vector<Op> back = set_back(graph, *schedule);
             blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), back.begin(), back.end());
@@ -260,12 +260,8 @@ private:
         blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), best->in_front.begin(), best->in_front.end());
     }
 
-    // Idle stages take the time of whole iterations. Code in front of the loop and behind it is as many operations, which run beside others,
-    // but comes from memory first.
-    bool idling_pays(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
-        constexpr double hidden = 0.4;   // of the time of that code
-        const double runs = static_cast<double>(executions(kernel_, blocks_, b - 1));
-        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > hidden * runs * schedule.interval;
+    bool pays_to_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
+        return idling_pays(machine_, static_cast<double>(gather(graph).size()), static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
     }
 
     // The value of the variable so many iterations before the last, made in front of the loop.

@@ -5,6 +5,7 @@
 
 #include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
+#include "codegen/resources.h"
 
 namespace atalla::codegen {
 
@@ -28,6 +29,37 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
         const int64_t first = iterations * before / all;
         before += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
         times.push_back({first, iterations * before / all - first, false});
+    }
+    return times;
+}
+
+// The same, but a lone group starts later where the code, which stands still until the engines are free, would then end behind the transfers: as
+// late as the rest of the loop takes no longer than they do, though not later than the engines are free. `front`: the cycles from the first tiles
+// to the first iteration; the hot loop runs so many times.
+std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t front, int64_t runs, const Loop &hot) {
+    const int64_t element_bytes = 2, sure = sure_iterations(hot);
+    const auto beats_of = [&](const std::vector<Tile> &tiles) {
+        int64_t beats = 0;
+        for (const Tile &t : tiles) beats += t.rows * ((t.cols * element_bytes + kernel.machine->sdma.beat - 1) / kernel.machine->sdma.beat);
+        return beats;
+    };
+    std::vector<Op> iteration;
+    for (const Node &node : hot.body)
+        if (node.op) iteration.push_back(*node.op);
+    const int64_t interval = std::max(1, resource_bound(kernel, iteration));
+    // Where no stages run idle, the first iterations begin in front of the loop.
+    const auto cycles = static_cast<double>(interval);
+    const bool idles = may_idle(hot) && idling_pays(*kernel.machine, cycles, static_cast<double>(runs), cycles);
+    const int64_t all = idles ? 2 * hot.extent - sure : hot.extent, in_front = idles ? 0 : hot.extent - sure;
+    std::vector<Times> times = times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot);
+    int64_t left = 0, before = beats_of(first_tiles) + kernel.machine->sdma.setup;
+    for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(t.channel.run.group);
+    for (size_t i = 0; i < transfers.size(); i++) {
+        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(transfers[i].channel.run.group);
+        const int64_t free = (before - front) / interval - in_front, in_time = all - left / interval;
+        if (groups == 1) times[i].first = std::max(times[i].first, std::min({free, in_time, sure - 1}));
+        before += beats + kernel.machine->sdma.setup;
+        left -= beats;
     }
     return times;
 }
@@ -130,12 +162,13 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
 
 int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
 
-bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code) {
-    return all_fit(transfers, times_of(transfers, first_tiles, hot), code);
+bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot, const TransferCode &code) {
+    return all_fit(transfers, times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot), code);
 }
 
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body) {
-    start_at(kernel, transfers, times_of(transfers, first_tiles, hot), hot, code, body);
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body) {
+    const auto front = static_cast<int64_t>(first_tiles.size() + body.size());
+    start_at(kernel, transfers, late_times_of(kernel, transfers, first_tiles, front, runs, hot), hot, code, body);
 }
 
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body) {

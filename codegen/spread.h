@@ -19,11 +19,12 @@ struct SpreadTransfer {
 };
 
 // Are there iterations enough for all groups, and is the code of a group short enough to stand out of line?
-bool can_spread(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot, const TransferCode &code);
+bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot, const TransferCode &code);
 
 // Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it. In the order given, after the
-// time that the engines take for `first_tiles`.
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, Loop &hot, const TransferCode &code, Body &body);
+// time that the engines take for `first_tiles`, which start in front of `body`. `runs`: how often the hot loop runs.
+// A transfer of one group starts later where the loop, which stands still until its engines are free, would end behind the transfers.
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body);
 
 // The same at one distance for all, from the second iteration or later: a result may leave in the first. Returns the first of them.
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);

@@ -52,7 +52,8 @@ TAIL = """
 
 * **Elementwise and data movement** are bound by DRAM. What is lost at 64 K elements is the cold start, about 1,300 cycles of
   instruction misses, and the change between reading and writing: with all four engines on one side at a time, each
-  change costs about 40 cycles of every 300. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
+  change costs about 40 cycles of every 300. An operator of one input computes nearly as long as its transfers take, so the loads of the next block
+  start as late as that allows. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
 * **softmax, layer_norm and rms_norm** overlap rows. Short rows follow each other at one distance, eight rows of 128 in the 168 cycles that their
   lanes take, and each loads the weights for itself where that makes the loop shorter; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk

@@ -252,5 +252,38 @@ TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
     EXPECT_EQ(seen.size(), 5u);
 }
 
+// The iteration in which a lone group starts: of a loop of 8 iterations that take so many cycles, behind results of 256 beats.
+int64_t start_of_lone_group(int64_t cycles, int64_t rows) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    std::vector<Tile> results;
+    Run run;
+    for (int pad = 0; pad < 4; pad++) {
+        results.push_back({pad, 0, pad * 1024, 32, 32, 1024});
+        run.group.push_back({pad, 0, pad * 1024, rows, 32, 1024});
+    }
+    Loop hot;
+    hot.extent = 8;
+    const Reg counter = f.kernel.scalar("counter");
+    for (int64_t i = 0; i < cycles; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
+    Body body;
+    spread(f.kernel, {{code.channel(f.copy, run), {}, 0, {}}}, results, 1, hot, code, body);
+    Scalars scalars;
+    for (const Node &node : body) scalars.run(*node.op);
+    Body branch;
+    branch.push_back(std::move(hot.body.back()));
+    int64_t iteration = 0;
+    for (; iteration < hot.extent && scalars.started.empty(); iteration++) scalars.iteration(branch);
+    return iteration - 1;
+}
+
+TEST(Spread, ALoneGroupStartsWhenTheEnginesAreFreeIfTheRestOfTheLoopIsShorterThanItsTransfers) {
+    constexpr int64_t even = 3;   // its share of the 7 iterations that are sure to run
+    EXPECT_EQ(start_of_lone_group(48, 24), even + 1) << "the engines are busy for 264 cycles, the rest takes no longer than the transfers";
+    EXPECT_EQ(start_of_lone_group(480, 24), even) << "the engines are free";
+    EXPECT_EQ(start_of_lone_group(48, 32 * 4), even) << "the transfers take longer than the loop";
+}
+
 }  // namespace
 }  // namespace atalla::codegen
