@@ -241,7 +241,7 @@ std::vector<OperatorDeclaration> attention_operators() {
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
     row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
                       {"enable_gqa", "several query heads share the keys and values of one", false},
-                      {"key_block", "keys whose scores are computed together; the softmaxes of such blocks are joined (online); 0: all keys if the pads hold them, else 512", 0},
+                      {"key_block", "keys whose scores are computed together, of machines with timing; the softmaxes of such blocks are joined (online); 0: all keys if the pads hold them, else up to 512", 0},
                       {"heads_inside", "tensors of qkvo whose heads lie inside their rows, of queries x heads x depth", ""}};
     row.example = {{"shape", "12x128x64,12x128x64,12x128x64"}};
     row.ignored = {"dropout_p"};

@@ -253,7 +253,7 @@ TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
 }
 
 // The iteration in which a lone group starts: of a loop of 8 iterations that take so many cycles, behind results of 256 beats.
-int64_t start_of_lone_group(int64_t cycles, int64_t rows) {
+int64_t start_of_lone_group(int64_t cycles, int rows) {
     Fixture f;
     Rings rings(f.kernel, false);
     TransferCode code(f.kernel, rings);
