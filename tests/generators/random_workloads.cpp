@@ -95,6 +95,7 @@ WorkloadArguments attention(RandomSizes &s) {
     if (s.often()) arguments["scale"] = "0.3";
     if (const int64_t mask = s.below(3); mask == 1) arguments["is-causal"] = "true";
     else if (mask == 2) shapes.push_back({queries, keys});
+    if (s.often()) arguments["key-block"] = "64";
     arguments["shape"] = text(shapes);
     return arguments;
 }
