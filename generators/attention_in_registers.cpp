@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/attention_forms.h"
 #include "generators/batch_vars.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
@@ -13,8 +14,6 @@ using namespace vocabulary;
 
 namespace {
 
-// The lowest bf16 number: where the largest score of a row starts.
-constexpr float lowest = -0x1.FEp127f;
 // Vector registers that rows of the identity, a tile of keys or values, and what is on its way need.
 constexpr int64_t registers_in_use = 140;
 
@@ -74,9 +73,9 @@ private:
         else if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
         define(X, args({j, i, tt}), e);
         // In float32, which Halide's JIT has a maximum of.
-        define(largest_lanes, args({j, i}), lowest);
+        define(largest_lanes, args({j, i}), lowest_score);
         largest_lanes(args({j, i})) = max(largest_lanes(args({j, i})), f32(X(args({j, i, tile}))));
-        define(largest, args({i}), lowest);
+        define(largest, args({i}), lowest_score);
         largest(args({i})) = max(largest(args({i})), largest_lanes(args({r, i})));
         define(M, args({j, i}), bf16(largest(args({i}))));
         define(p, args({j, i, tt}), machine_exp(strict_float(X(args({j, i, tt})) - M(args({j, i})))));

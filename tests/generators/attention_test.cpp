@@ -99,6 +99,24 @@ TEST(Attention, TakesRowsThatThePadsDoNotHold) {
     EXPECT_EQ(Evaluator(workload, machine).verify(workload->naive_point(machine)), "");
 }
 
+// Rows that see no key of a block, or none at all: what other blocks give them stays as it is.
+TEST(Attention, JoinsBlocksOfWhichARowSeesNothing) {
+    const Machine machine = find_machine("ax01");
+    constexpr int64_t keys = 130, block = 64;
+    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "4x8,130x8,130x8,4x130"}, {"key-block", "64"}});
+    std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 3);
+    constexpr uint16_t minus_infinity = 0xFF80;
+    const auto row = [&](int64_t i) { return inputs[3].begin() + i * keys; };
+    std::fill(row(0), row(0) + block, minus_infinity);
+    std::fill(row(1), row(2), minus_infinity);
+    std::fill(row(2) + block, row(3), minus_infinity);
+    const Point point = workload->naive_point(machine);
+    const KernelRun run = run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, inputs);
+    ASSERT_TRUE(run.result.ok) << run.result.error;
+    for (size_t d = 0; d < 8; d++) EXPECT_EQ(run.outputs[0][8 + d] & 0x7FFF, 0);
+    EXPECT_LE(largest_error_ulps(run.outputs[0], workload->reference(inputs)[0]), workload->tolerance_ulps());
+}
+
 // Code of a step that serves several heads is fetched once for them, whether or not they share their keys.
 TEST(Attention, TakesStepsOfSeveralHeadsTogether) {
     const Machine machine = find_machine("ax01");
