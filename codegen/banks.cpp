@@ -165,7 +165,8 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles.size()));
         if (inserted) roles.emplace_back();
         roles[it->second].registers.push_back(reg);
-        roles[it->second].stored += stored.contains(reg) && !looped.contains(reg);
+        const bool only_turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} && key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
+        roles[it->second].stored += only_turned || (stored.contains(reg) && !looped.contains(reg));
         role_of[reg] = it->second;
     }
 

@@ -143,7 +143,7 @@ std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &share
     const std::vector<Op> ops = loads == RowLoads::Own ? with_own_loads(kernel, shared, loop) : shared;
     const ScheduleGraph graph(kernel, ops, loop);
     const Chains chains = find_chains(kernel, graph, true);
-    if (chains.alike.empty() || (loads == RowLoads::Own && chains.alike.size() == 1)) return std::nullopt;
+    if (chains.alike.empty()) return std::nullopt;
     share_banks(kernel, graph, chains);
     AlikeRows rows{ops, {}};
     const int longest = *std::max_element(graph.height.begin(), graph.height.end());

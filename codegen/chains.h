@@ -21,12 +21,12 @@ struct Chains {
 Chains find_chains(const Kernel &kernel, const ScheduleGraph &graph, bool apart);
 
 // Rows of the pads that all rows of a loop read, such as weights: loaded once for all of them, or by each of them, which takes more of
-// the pads' time but leaves nothing that ties the rows together.
+// the pads' time but leaves nothing that ties the rows together. A single row has its own anyway; its loads then find their places behind its stores.
 enum class RowLoads { Shared, Own };
 
 // A loop whose rows are alike, made ready for rows at one distance from each other: what the rows make at one position is to lie in
 // one bank (vectors: assign_row_banks), and a pointer that a row uses early and late is two, since one that steps once an iteration
-// serves accesses that are less than an iteration apart. Nothing if rows are not alike, or if a single one is to have loads of its own.
+// serves accesses that are less than an iteration apart. Nothing if rows are not alike.
 struct AlikeRows {
     std::vector<Op> loop, in_front;   // operations of the loop, and more for the end of the block in front of it
 };

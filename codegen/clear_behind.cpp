@@ -49,9 +49,9 @@ private:
             if (!body[at].loop) continue;
             Loop &loop = *body[at].loop;
             visit(loop.body);
-            if (loop.extent < 2) continue;
-            const std::vector<Op> clears = take_clears(loop.body);
+            const std::vector<Op> clears = take_clears(loop.body, loop.extent > 1);
             for (const Op &clear : clears) {
+                if (!behind_.insert(clear.dst.id).second) continue;   // a loop inside does it
                 loop.body.push_back(clear);
                 count(Node(clear), all_);   // twice from now on
             }
@@ -60,8 +60,9 @@ private:
         }
     }
 
-    // Takes out what clears, in front of the first loop inside, registers that are stored behind it and live nowhere else.
-    std::vector<Op> take_clears(Body &body) {
+    // Takes out what clears registers that live nowhere else: in front of the first loop inside, if this repeats, those that are stored behind
+    // it, and those that a loop inside clears itself, since the stores of its last turn may run in its next first one.
+    std::vector<Op> take_clears(Body &body, bool repeats) {
         const auto first_loop = std::find_if(body.begin(), body.end(), [](const Node &node) { return node.loop != nullptr; });
         Mentions inside;
         count(body, inside);
@@ -73,10 +74,10 @@ private:
         std::vector<Op> clears;
         Body rest;
         for (auto node = body.begin(); node != body.end(); ++node) {
-            const bool in_front = node < first_loop && node->op && makes_constant(kernel_, *node->op);
-            if (in_front) {
+            if (node->op && makes_constant(kernel_, *node->op)) {
                 const int32_t id = node->op->dst.id;
-                if (before[id] == 0 && stored.contains(id) && inside[id] == all_[id]) {
+                const bool once = (repeats && node < first_loop && stored.contains(id)) || behind_.contains(id);
+                if (once && before[id] == 0 && inside[id] == all_[id]) {
                     before[id]++;
                     clears.push_back(std::move(*node->op));
                     continue;
@@ -91,6 +92,7 @@ private:
 
     Kernel &kernel_;
     Mentions all_;
+    std::set<int32_t> behind_;   // what loops clear at their end
 };
 
 }  // namespace

@@ -52,13 +52,14 @@ Instruction instruction(const Kernel &kernel, const Op &op) {
 ProgramLayout lay_out(const Blocks &blocks) {
     ProgramLayout layout;
     for (size_t b = 0; b < blocks.size() && blocks[b].from_block < 0; b++) {
-        bool any = false;
-        for (size_t o = 0; o < blocks.size(); o++) {
-            if (blocks[o].before != static_cast<int>(b)) continue;
-            if (!any) layout.order.push_back(ProgramLayout::jump_over);
-            any = true;
-            layout.order.push_back(static_cast<int>(o));
-        }
+        // Jumps that a branch reaches stand next to the block that has it, in front of other code out of line or behind it.
+        const auto place = [&](size_t o) { return !blocks[o].island ? 1 : blocks[o].from_block < static_cast<int>(b) ? 0 : 2; };
+        std::vector<size_t> here;
+        for (size_t o = 0; o < blocks.size(); o++)
+            if (blocks[o].before == static_cast<int>(b)) here.push_back(o);
+        std::ranges::stable_sort(here, {}, place);
+        if (!here.empty()) layout.order.push_back(ProgramLayout::jump_over);
+        layout.order.insert(layout.order.end(), here.begin(), here.end());
         layout.order.push_back(static_cast<int>(b));
     }
     layout.start.assign(blocks.size(), 0);

@@ -60,9 +60,10 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     const std::vector<Claim> claims = table.claims(graph.ops);
     std::vector<int> missing(n, 0), earliest(n, 0);
     for (const Edge &e : graph.edges) missing[e.to]++;
+    for (size_t i = 0; i < n; i++) earliest[i] = graph.wanted[i] / packet_cycles;
     Ready ready(graph, in_order);
     for (size_t i = 0; i < n; i++)
-        if (missing[i] == 0) ready.add(static_cast<int>(i), 0);
+        if (missing[i] == 0) ready.add(static_cast<int>(i), earliest[i]);
     size_t done = 0;
     std::optional<MaskBudget> masks;
     if (shared_masks != nullptr) masks.emplace(kernel, graph, *shared_masks);
@@ -116,7 +117,8 @@ ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) co
     ScheduleGraph graph(kernel_, std::move(ops), -1, masks_in_turn);
     if (kernel_.machine->timed()) {
         if (entry_) graph.start_transfers_first(!in_order_);
-        if (loads_) graph.start_pads_in_turn();
+        if (transfers_) graph.start_pads_in_turn();
+        else if (!entry_ && !in_order_ && !graph.ops.empty()) graph.spread_transfers();
         graph.wait_last();
     }
     return graph;

@@ -98,19 +98,18 @@ void Matcher::forget_values() {
 
 // Value numbering: the same operation on the same registers in one straight line is the same value.
 Reg Matcher::emit(Op op, RegisterClass cls, const std::string &name) {
-    Reg *known = nullptr;   // the value, or where to note it
-    if (op.opcode == Opcode::vreg_ld) {
-        known = &loaded_[{op.access->allocation, op.access->row}];
-    } else if (op.opcode != Opcode::gemm_vv) {
-        known = &numbered_[op.value ? "value " + to_string(kernel_, *op.value)
-                                    : fmt::format("{} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm)];
-    }
-    if (known != nullptr && known->defined()) return *known;
+    // A row through the array is the same as long as the weights stay.
+    const auto number = [&] {
+        return op.value ? "value " + to_string(kernel_, *op.value)
+                        : fmt::format("{} {} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm, op.opcode == Opcode::gemm_vv ? fill_ : 0);
+    };
+    Reg &known = op.opcode == Opcode::vreg_ld ? loaded_[{op.access->allocation, op.access->row}] : numbered_[number()];   // the value, or where to note it
+    if (known.defined()) return known;
     const Reg result = kernel_.new_register(cls, name);
     op.dst = result;
     op.source = source_;
     body_->push_back(op);
-    if (known != nullptr) *known = result;
+    known = result;
     return result;
 }
 

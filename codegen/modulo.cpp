@@ -9,8 +9,9 @@ namespace atalla::codegen {
 
 namespace {
 
-// Longer iterations take too long to schedule.
-constexpr int64_t most_values = 320;
+// Longer iterations take too long to schedule, and their code with that around them leaves the instruction cache. Rows at one distance are placed
+// as one.
+constexpr int64_t most_values = 320, most_values_of_rows = 480;
 // Iterations under way at a time where they do not follow each other evenly.
 constexpr int most_stages_uneven = 3;
 
@@ -90,15 +91,17 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
 int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping) {
     order_operations(graph, overlapping);
     // A visit of the array that a lane unit paces takes fewer packets than cycles if it can: the nest should fit the instruction cache.
+    const std::vector<bool> spreads = starts_transfers(graph) ? std::vector<bool>{true, false} : std::vector<bool>{false};
     const bool visit = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.opcode == Opcode::lw_vi; });
     if (visit && full_unit(graph, least) != Unit::None)
-        for (packed_ = 1; packed_ <= 4; packed_++)
-            if (fits(graph, window, least, packed_)) return least;
+        for (const bool spread : spreads)
+            for (packed_ = 1; packed_ <= 4; packed_++)
+                if (fits(graph, window, least, packed_, spread)) return least;
     packed_ = 0;
     evicting_ = false;
     int found = 0;
     for (int interval = least; interval <= most && found == 0; interval += 1 + (interval - least) / 8)
-        if (fits(graph, window, interval, packed_)) found = interval;
+        if (std::ranges::any_of(spreads, [&](bool spread) { return fits(graph, window, interval, packed_, spread); })) found = interval;
     if (found == least || !can_evict(graph)) return found;
     constexpr int least_gain = 50;   // one of so many cycles: placed once, operations wait a little less for each other
     const int shorter = interval_with_evictions(graph, window, least, found > 0 ? found - found / least_gain : most + 1);
@@ -153,7 +156,7 @@ std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &gr
     ScheduleGraph turned = found;
     turn_ = turn_of(turned, interval);
     // Once more with branches out of line where they should be then.
-    const bool again = turn_ > 0 && fits(turned, window, interval, packed_);
+    const bool again = turn_ > 0 && (fits(turned, window, interval, packed_, spread_transfers_) || (spread_transfers_ && fits(turned, window, interval, packed_, false)));
     const int turn = turn_;
     turn_ = 0;
     if (!again || turn_of(turned, interval) < turn) return std::nullopt;
@@ -173,7 +176,8 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
         for (const auto &[atom, coefficient] : op.access->row.terms)
             if (!kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == loop.index) return {};
     }
-    if (static_cast<int64_t>(vectors.size()) > most_values_) return {};
+    const int64_t allowed = evenly_ && most_values_ == most_values ? most_values_of_rows : most_values_;
+    if (static_cast<int64_t>(vectors.size()) > allowed) return {};
     const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
@@ -218,13 +222,16 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
     return schedule;
 }
 
-bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed) {
+bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread) {
+    spread_transfers_ = spread;
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, packed);
     for (const std::vector<int> &chain : chains_.in_turn) {
         if (!place_somewhere(graph, table, chain, window, interval)) return false;
         shorten_lifetimes(graph, table, chain, window, interval);
     }
+    if (registers_suffice(graph, interval)) return true;
+    for (const std::vector<int> &chain : chains_.in_turn) make_masks_late(graph, table, chain, window, interval);
     return registers_suffice(graph, interval);
 }
 
@@ -277,19 +284,8 @@ ResourceTable ModuloScheduler::empty_table(const ScheduleGraph &graph, int inter
         if (packed > 0) table.close_last_of(unit, packed);
     }
     wanted_ = spread_sides(graph, interval);
+    if (spread_transfers_) spread_transfers(graph, interval);
     return table;
-}
-
-std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int interval) const {
-    // A branch reaches 102 packets. A loop that a lane unit paces has fewer packets than cycles: merge_packets.
-    const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 104;
-    std::vector<int> wanted(graph.ops.size(), 0);
-    const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
-    const int range = std::min(interval, cycles_in_reach);
-    int at = 0;
-    for (size_t i = 0; i < graph.ops.size(); i++)
-        if (graph.ops[i].side) wanted[i] = (2 * interval - turn_ - range + range * at++ / static_cast<int>(sides)) % interval;
-    return wanted;
 }
 
 std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int window, int interval, int start) const {
@@ -303,6 +299,8 @@ std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int
         const Edge &edge = graph.edges[e];
         if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
     }
+    // What turns later may not start transfers.
+    if (info(graph.ops[i].opcode).unit == Unit::Sdma && turn_ > 0) last = std::min(last, interval - turn_ - 1);
     return {first, std::min(last, first + interval - 1)};
 }
 
@@ -333,6 +331,8 @@ bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, int i, i
 }
 
 bool ModuloScheduler::place_between(ScheduleGraph &graph, ResourceTable &table, int i, int first, int last) const {
+    // Branches out of line keep their distance where they can.
+    if (first > last && !graph.ops[i].side) return false;
     const bool marker = is_marker(graph.ops[i]);
     const Claim &claim = claims_[i];
     const auto earliest = [&](int cycle) { return marker ? cycle : table.first_fit(claim, cycle, last); };

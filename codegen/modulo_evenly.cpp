@@ -20,9 +20,9 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
     index_ = loop.index;
     loads_last_ = loads == RowLoads::Own;
     claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
+    evenly_ = true;
     const std::vector<int> stages = stages_allowed(graph, loop);
     order_operations(graph, true);
-    evenly_ = true;
     if (stages.empty() || chains_.alike.empty()) return std::nullopt;
     const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
     int best_interval = 0;
@@ -69,6 +69,7 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows;
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
+    if (rows == 1 && loads_last_) table.free_scalars();   // long sums are most of the way through a row
     first_of_.clear();
     // A second unit without a cycle to spare has the packets behind those of the first.
     if (const std::vector<Unit> full = full_units(graph, interval); loads_last_ && full.size() > 1) table.reserve_unit(full[1], 1);
@@ -151,6 +152,8 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
 }
 
 int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int interval) const {
+    // Cycles that a store or a load of a single row waits for its pad, or for the ports of a packet.
+    const int busy_ports = loads_last_ && chains_.alike.size() == 1 ? 8 : 0;
     int first = INT_MIN;
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
@@ -160,7 +163,7 @@ int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int inte
             const Edge &to = graph.edges[f];
             if (to.from != edge.from && graph.cycle[to.from] >= 0) before = std::max(before, graph.cycle[to.from] + spaced(graph, to) - to.distance * interval);
         }
-        if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge));
+        if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge) + busy_ports);
     }
     return first;
 }

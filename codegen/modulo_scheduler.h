@@ -1,4 +1,4 @@
-// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp,
+// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp, starts of transfers in modulo_starts.cpp,
 // lifetimes of values in modulo_lifetimes.cpp.
 #pragma once
 
@@ -37,7 +37,8 @@ private:
     // Rows that an access moves by in an iteration of the loop.
     int64_t rows_per_iteration(const PadAccess &access) const;
     ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval);
-    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed);
+    // `spread`: with transfers at even distances.
+    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread);
     ResourceTable empty_table(const ScheduleGraph &graph, int interval, int packed);
     bool registers_suffice(const ScheduleGraph &graph, int interval) const;
     // How many values of a class are under way at a time?
@@ -45,6 +46,11 @@ private:
     // A pad has one transfer at a time, and who starts the next one waits: starts out of line are spread over the iteration, or
     // over as much of its end as a branch to the code behind the loop reaches: one to code before it would be predicted taken.
     std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const;
+    // Does every iteration start several?
+    static bool starts_transfers(const ScheduleGraph &graph);
+    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: those of several pads start at even distances, and
+    // are over when the next iteration comes to their engines.
+    void spread_transfers(const ScheduleGraph &graph, int interval);
     // How long after the start of its chain an operation waits. What waits for nothing starts when the longest way to the end asks for
     // it: until then its value would fill a register.
     int waits_for_end(const ScheduleGraph &graph, int i) const;
@@ -132,6 +138,7 @@ private:
     std::vector<int> not_before_;            // of rows that follow each other evenly: the first cycle that an operation of the first row may have
     std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;                // the earliest cycle that suits an operation
+    bool spread_transfers_ = false;          // do transfers have their cycles at even distances?
     int turn_ = 0;                           // cycles by which the loop's boundary will move
     int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
     bool evicting_ = false;                  // was the shortest interval found by evictions?

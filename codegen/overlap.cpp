@@ -69,7 +69,8 @@ private:
             Node &node = body[at];
             begins.push_back(out.size());
             const std::optional<size_t> first_use = first_uses[at];
-            wait_before(node, started, out);
+            Body waits_for_loads;   // behind what the nest starts itself
+            wait_before(node, started, out, loop < 0 && node.loop ? waits_for_loads : out);
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
                 const Copy &copy = *kept_.back();
@@ -102,8 +103,13 @@ private:
                 Body outer_before, outer_after;
                 Body &b = loop < 0 ? outer_before : before, &a = loop < 0 ? outer_after : after;
                 rewrite_loop(*node.loop, b, a);
-                if (loop < 0)
-                    for (Node &n : begin_at_once(kernel_, fuse_starts(std::move(outer_before)))) out.push_back(std::move(n));
+                if (loop < 0) {
+                    Body starts = fuse_starts(std::move(outer_before));
+                    // Behind another loop of transfers they find the constants made and the engines busy.
+                    if (!std::any_of(out.begin(), out.end(), loops_over_transfers)) starts = begin_at_once(kernel_, std::move(starts));
+                    for (Node &n : starts) out.push_back(std::move(n));
+                    for (Node &n : waits_for_loads) out.push_back(std::move(n));
+                }
                 out.push_back(std::move(node));
                 if (loop < 0) {
                     for (Node &n : outer_after) out.push_back(std::move(n));
@@ -120,8 +126,8 @@ private:
     }
 
     // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
-    // Without transfers ahead each is waited for where it starts.
-    void wait_before(Node &node, std::vector<Channel> &started, Body &out) const {
+    // Without transfers ahead each is waited for where it starts. `for_loads`: where waits for loops of loads go.
+    void wait_before(Node &node, std::vector<Channel> &started, Body &out, Body &for_loads) const {
         const auto apart = [&](const Channel &channel) {
             const Copy &copy = *channel.copy;
             return ahead_ && !touches(node, copy.allocation) && !(copies(node, copy.tensor, !copy.load));
@@ -130,6 +136,9 @@ private:
         std::vector<Channel> needed(first, started.end());
         started.erase(first, started.end());
         if (ahead_ && node.loop) wait_inside(*node.loop, needed);
+        const auto loads = std::stable_partition(needed.begin(), needed.end(), [](const Channel &channel) { return !channel.copy->load || channel.run.count == 1; });
+        code_.wait({loads, needed.end()}, for_loads);
+        needed.erase(loads, needed.end());
         code_.wait(needed, out);
     }
 
@@ -169,6 +178,9 @@ private:
     bool moves_ahead(const Node &node, const Loop &loop) const {
         const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
         return node.copy && (node.copy->first_of >= 0 || (ring != nullptr && ring->loop == loop.id));
+    }
+    static bool loops_over_transfers(const Node &node) {
+        return node.loop && std::any_of(node.loop->body.begin(), node.loop->body.end(), [](const Node &inner) { return inner.op && info(inner.op->opcode).unit == Unit::Sdma; });
     }
     static constexpr int64_t most_groups_between = 2;
 
@@ -264,14 +276,25 @@ private:
         // Loads of a loop around may start here, too.
         const bool others_at_once = std::any_of(head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
         const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
+        // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before it.
+        const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
+        if (before_head) {
+            result->aim_before(body);
+            SpreadTransfer &first = transfers.front();
+            If leaves{first.go, {}};
+            code_.issue_step(first.channel, leaves.body);
+            body.push_back(std::move(leaves));
+            first.groups = first.channel.run.count - 1;
+            first_tiles = first.channel.run.group;
+        }
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (result && !direct) {
-            if (!rotate && !early) result->wait(body);
+            if (!rotate && !early && !before_head) result->wait(body);
             // The slot just written and its address leave while the hot loop runs.
             if (!spreads) result->leave_in_groups(hot_loop);
             if (rotate) result->note(true, body);
-            if (spreads) result->aim_before(body);
-            else if (!leaves_late || !result->issue_late(hot_loop, others, body)) result->issue_pending(hot_loop, body);
+            if (spreads && !before_head) result->aim_before(body);
+            else if (!spreads && (!leaves_late || !result->issue_late(hot_loop, others, body))) result->issue_pending(hot_loop, body);
         }
         if (spreads) {
             int64_t runs = 1;

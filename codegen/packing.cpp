@@ -88,13 +88,17 @@ private:
         return -1;
     }
 
-    // Is a block a loop that starts loads, and nothing else?
-    bool only_loads(size_t b) const {
+    // Is a block a loop that starts loads, or one that starts the transfers of results, and nothing else?
+    bool only_transfers(size_t b) const {
         const std::vector<Op> &ops = blocks_[b].ops;
-        const auto starts = [](const Op &op) { return op.opcode == Opcode::scpad_ld; };
         const auto steps = [](const Op &op) { return info(op.opcode).unit == Unit::Ex1; };
-        return machine_.timed() && loop_of(b) >= 0 && std::any_of(ops.begin(), ops.end(), starts) &&
-               std::all_of(ops.begin(), ops.end(), [&](const Op &op) { return starts(op) || steps(op); });
+        const auto only = [&](Opcode starts) {
+            return std::ranges::any_of(ops, [&](const Op &op) { return op.opcode == starts; }) && std::ranges::all_of(ops, [&](const Op &op) { return op.opcode == starts || steps(op); });
+        };
+        const int loop = loop_of(b);
+        // Code of a few rounds matters more than their order.
+        constexpr int64_t few_rounds = 4;
+        return machine_.timed() && loop >= 0 && (only(Opcode::scpad_ld) || (only(Opcode::scpad_st) && kernel_.loops[static_cast<size_t>(loop)].extent > few_rounds));
     }
 
     // ---- straight-line code
@@ -161,7 +165,7 @@ private:
         for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
     }
 
-    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_loads(b)}; }
+    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_transfers(b)}; }
 
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);
@@ -172,7 +176,7 @@ private:
     // ---- innermost loops
 
     void pipeline(size_t b) {
-        if (only_loads(b)) return;   // the engines set the pace
+        if (only_transfers(b)) return;   // the engines set the pace
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };

@@ -105,11 +105,10 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     }
     int64_t reach = floor_mod(box.row, allocation.block);   // the furthest row from the start of its block
     for (const Box::Dim &dim : box.dims) reach += dim.row_stride % allocation.block == 0 ? 0 : dim.row_stride * (dim.extent - 1);
-    // Steps of a dimension that stay in one pad, one row further: 1 of them, or `interleave` of single rows.
+    // Steps of a dimension that stay in one pad, one row further: 1 of them, or as many as go round the pads.
     const auto steps_to_next_row = [&](const Box::Dim &dim) -> int64_t {
         if (dim.row_stride == 1 && (allocation.interleave == 1 || (blocks && reach < allocation.block))) return 1;
-        if (dim.row_stride == 1 && allocation.block == 1) return allocation.interleave;
-        if (allocation.block == 1 && dim.row_stride == allocation.interleave) return 1;
+        if (allocation.block == 1 && dim.row_stride > 0 && allocation.interleave % dim.row_stride == 0) return allocation.interleave / dim.row_stride;
         return 0;
     };
     int row_dim = -1;

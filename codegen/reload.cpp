@@ -104,18 +104,23 @@ private:
         }
     }
 
-    // Those of a load that is the only one to write its register, up to where its row may change; none if there are others.
+    // Those of a load that is the only one to write its register, up to where its row may change; none if there are others. What is made of it
+    // may go through rows of the pads.
     std::vector<Reader> readers_of(size_t at, size_t end) const {
         const Op &load = *body_[at].op;
         std::map<Reg, int> ready = {{load.dst, result_latency(*kernel_.machine, load.opcode)}};
+        std::map<std::pair<int, LinearForm>, int> stored;   // rows that are made of it
         std::vector<Reader> readers;
         for (size_t i = at + 1; i < end; i++) {
             const Op &op = *body_[i].op;
             if (op.dst == load.dst) return {};
-            if ((op.opcode == Opcode::vreg_st && op.access && op.access->allocation == load.access->allocation) || op.orders == load.access->allocation) break;
+            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(*load.access, *op.access)) || op.orders == load.access->allocation) break;
             int depth = 0;
             for (Reg r : reads_of(op))
                 if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);
+            if (op.access && op.opcode == Opcode::vreg_st && depth > 0) stored[{op.access->allocation, op.access->row}] = depth + result_latency(*kernel_.machine, op.opcode);
+            if (op.access && op.opcode == Opcode::vreg_ld)
+                if (const auto found = stored.find({op.access->allocation, op.access->row}); found != stored.end()) depth = std::max(depth, found->second);
             if (op.dst.defined() && (depth > 0 || ready.count(op.dst))) ready[op.dst] = depth + result_latency(*kernel_.machine, op.opcode);
             if (reads(op, load.dst)) readers.push_back({i, depth});
         }

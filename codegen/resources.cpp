@@ -253,7 +253,7 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
 }
 
 void ResourceTable::take(const Claim &claim, int cycle) {
-    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1) phase_[unit_index(claim.unit)] = cycle % claim.busy;
+    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1 && (scalars_in_phase_ || is_lane_operation(claim.opcode))) phase_[unit_index(claim.unit)] = cycle % claim.busy;
     change(claim, cycle, 1);
 }
 

@@ -58,6 +58,8 @@ public:
     void reserve_loop_end();
     // Keeps room for an operation of a unit that the loop keeps busy all the time, in every cycle of its phase.
     void reserve_unit(Unit unit, int phase);
+    // Scalar operations keep to no phase: one that adds to the one before waits longer for it than for its unit.
+    void free_scalars() { scalars_in_phase_ = false; }
     // Keeps the last packet of every so many of that unit's intervals free: it would wait for the unit anyway.
     void close_last_of(Unit unit, int every);
 
@@ -121,6 +123,7 @@ private:
     std::vector<uint64_t> closed_;
     // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
     std::array<int, 16> phase_;
+    bool scalars_in_phase_ = true;
     bool paced_ = false;   // by a lane unit that is busy all the time
 };
 

@@ -32,7 +32,10 @@ void Rings::find(const Body &body, int depth) {
             note(node.op->access->allocation, node.op->access->row);
             rings_[node.op->access->allocation].computed = true;
         }
-        if (node.copy) note(node.copy->allocation, node.copy->pad_row);
+        if (node.copy) {
+            note(node.copy->allocation, node.copy->pad_row);
+            rings_[node.copy->allocation].copied = true;
+        }
         if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
         if (node.loop && !node.loop->fill) find(node.loop->body, depth + 1);
     }
@@ -40,7 +43,7 @@ void Rings::find(const Body &body, int depth) {
 
 const Ring *Rings::of(int allocation) const {
     const auto it = rings_.find(allocation);
-    return it != rings_.end() && it->second.usable && it->second.computed ? &it->second : nullptr;
+    return it != rings_.end() && it->second.usable && it->second.computed && it->second.copied ? &it->second : nullptr;
 }
 
 Reg Rings::slot(int allocation) {

@@ -12,6 +12,7 @@ struct Ring {
     int64_t rows = 0;           // of a slot
     bool usable = true;
     bool computed = false;      // operations read or write it: what copies alone touch needs no slot ahead
+    bool copied = false;        // transfers change its slot: what operations alone touch names it by the number
     Reg current;    // byte address (in the pads) of the slot this iteration computes on
 };
 
@@ -20,7 +21,7 @@ public:
     // With `ahead` off there are none: every access names its slot by the loop's number.
     Rings(Kernel &kernel, bool ahead);
 
-    // Null if the allocation has one slot, or slots that its accesses do not name alike, or nothing but copies touches it.
+    // Null if the allocation has one slot, or slots that its accesses do not name alike, or copies alone touch it, or none does.
     const Ring *of(int allocation) const;
     // The register that holds where its current slot begins in the pads; bytes from slot to slot; where the first one begins.
     Reg slot(int allocation);

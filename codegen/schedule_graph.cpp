@@ -27,6 +27,7 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
         if (loop < 0 && is_lane_operation(ops[i].opcode)) height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
     }
     cycle.assign(ops.size(), -1);
+    wanted.assign(ops.size(), 0);
 }
 
 void ScheduleGraph::wait_last() {
@@ -112,6 +113,23 @@ void ScheduleGraph::start_pads_in_turn() {
             }
         }
         transfers.push_back(i);
+    }
+}
+
+void ScheduleGraph::spread_transfers() {
+    std::vector<size_t> transfers;
+    std::set<int> pads;
+    for (size_t i = 0; i < ops.size(); i++)
+        if (ops[i].opcode == Opcode::scpad_ld && ops[i].ahead) {
+            transfers.push_back(i);
+            pads.insert(ops[i].pad);
+        }
+    if (transfers.size() == pads.size()) return;
+    const int length = *std::max_element(height.begin(), height.end()), count = static_cast<int>(transfers.size());
+    for (int t = 0; t < count; t++) {
+        wanted[transfers[t]] = length * t / count;
+        for (int e : in[transfers[t]])
+            if (const Edge &edge = edges[e]; ops[edge.from].dst == ops[transfers[t]].dst) wanted[edge.from] = wanted[transfers[t]];
     }
 }
 

@@ -17,6 +17,7 @@ struct ScheduleGraph {
     std::vector<std::vector<int>> in, out;    // edges by operation
     std::vector<int> height;                  // cycles from here to the end of the block, at least
     std::vector<int> cycle;                   // -1: not scheduled
+    std::vector<int> wanted;                  // of straight-line code: the earliest cycle that suits an operation
 
     // `loop`: the loop that the operations are the whole body of, or -1. `masks_in_turn`: as dependences() has it.
     ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop, bool masks_in_turn = false);
@@ -29,6 +30,8 @@ struct ScheduleGraph {
     // A step of a transfer's base register waits for the engine, and all behind it: it comes behind the transfers of other pads that it
     // would hold up. Pads that once started one after the other then go on so, and DRAM serves some while others begin.
     void start_pads_in_turn();
+    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: loads for a later turn start at even distances.
+    void spread_transfers();
 
 private:
     // An operation and those that need it to have run.

@@ -33,29 +33,35 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
     return times;
 }
 
+int64_t beats_of(const Kernel &kernel, const std::vector<Tile> &tiles) {
+    constexpr int64_t element_bytes = 2;
+    int64_t beats = 0;
+    for (const Tile &t : tiles) beats += t.rows * ((t.cols * element_bytes + kernel.machine->sdma.beat - 1) / kernel.machine->sdma.beat);
+    return beats;
+}
+
+// The cycles of an iteration.
+int64_t interval_of(const Kernel &kernel, const Loop &hot) {
+    std::vector<Op> iteration;
+    for (const Node &node : hot.body)
+        if (node.op) iteration.push_back(*node.op);
+    return std::max(1, resource_bound(kernel, iteration));
+}
+
 // The same, but a lone group starts later where the code, which stands still until the engines are free, would then end behind the transfers: as
 // late as the rest of the loop takes no longer than they do, though not later than the engines are free. `front`: the cycles from the first tiles
 // to the first iteration; the hot loop runs so many times.
 std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t front, int64_t runs, const Loop &hot) {
-    const int64_t element_bytes = 2, sure = sure_iterations(hot);
-    const auto beats_of = [&](const std::vector<Tile> &tiles) {
-        int64_t beats = 0;
-        for (const Tile &t : tiles) beats += t.rows * ((t.cols * element_bytes + kernel.machine->sdma.beat - 1) / kernel.machine->sdma.beat);
-        return beats;
-    };
-    std::vector<Op> iteration;
-    for (const Node &node : hot.body)
-        if (node.op) iteration.push_back(*node.op);
-    const int64_t interval = std::max(1, resource_bound(kernel, iteration));
+    const int64_t sure = sure_iterations(hot), interval = interval_of(kernel, hot);
     // Where no stages run idle, the first iterations begin in front of the loop.
     const auto cycles = static_cast<double>(interval);
     const bool idles = may_idle(hot) && idling_pays(*kernel.machine, cycles, static_cast<double>(runs), cycles);
     const int64_t all = idles ? 2 * hot.extent - sure : hot.extent, in_front = idles ? 0 : hot.extent - sure;
     std::vector<Times> times = times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot);
-    int64_t left = 0, before = beats_of(first_tiles) + kernel.machine->sdma.setup;
-    for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(t.channel.run.group);
+    int64_t left = 0, before = beats_of(kernel, first_tiles) + kernel.machine->sdma.setup;
+    for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(kernel, t.channel.run.group);
     for (size_t i = 0; i < transfers.size(); i++) {
-        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(transfers[i].channel.run.group);
+        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(kernel, transfers[i].channel.run.group);
         const int64_t free = (before - front) / interval - in_front, in_time = all - left / interval;
         if (groups == 1) times[i].first = std::max(times[i].first, std::min({free, in_time, sure - 1}));
         before += beats + kernel.machine->sdma.setup;
@@ -106,6 +112,51 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
     for (size_t i = 0; i < transfers.size(); i++)
         if (!is_short(transfers[i]) || !has_time(i)) return false;
     return !transfers.empty();
+}
+
+// Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
+bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot) {
+    constexpr double longer = 1.2;   // code out of line takes time, too
+    int64_t beats = beats_of(kernel, first_tiles);
+    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(kernel, t.channel.run.group);
+    const bool weights = std::any_of(hot.body.begin(), hot.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
+    return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
+}
+
+// The two halves of a group, each with tiles in both bank groups of the DRAM where the whole has: they start half a distance apart.
+std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
+    const int64_t page = kernel.machine->dram.row_bytes / 2, groups = kernel.machine->dram.groups;
+    const std::vector<Tile> &tiles = whole.run.group;
+    std::vector<Channel> parts(2, Channel{whole.copy, {{}, whole.run.count, whole.run.row_step, whole.run.mem_step}, {}, {}, {}});
+    std::vector<int64_t> taken(static_cast<size_t>(groups), 0);
+    for (size_t i = 0; i < tiles.size(); i++) {
+        // Every other one of a bank group, and the first half gets the first.
+        const auto group = static_cast<size_t>(page > 0 ? floor_mod(floor_div(tiles[i].mem, page), groups) : 0);
+        Channel &part = parts[static_cast<size_t>(taken[group]++ % 2)];
+        part.run.group.push_back(tiles[i]);
+        part.pad.push_back(whole.pad[i]);
+        part.mem.push_back(whole.mem[i]);
+        part.control.push_back(whole.control[i]);
+    }
+    return parts;
+}
+
+// Where transfers take longer than what computes beside them, each group as its halves: while one half's engines begin, DRAM serves the other.
+void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &times, const Kernel &kernel) {
+    std::vector<SpreadTransfer> parts;
+    std::vector<Times> parts_times;
+    for (size_t i = 0; i < transfers.size(); i++) {
+        const int64_t groups = groups_of(transfers[i]), distance = times[i].span / groups;
+        const bool divides = groups > 1 && distance > 1 && static_cast<int64_t>(transfers[i].channel.run.group.size()) == kernel.machine->pad.count && kernel.machine->pad.count % 2 == 0;
+        std::vector<Channel> channels = divides ? halves(kernel, transfers[i].channel) : std::vector<Channel>{transfers[i].channel};
+        for (size_t part = 0; part < channels.size(); part++) {
+            parts.push_back({std::move(channels[part]), transfers[i].go, transfers[i].groups, transfers[i].left});
+            parts_times.push_back(times[i]);
+            if (part > 0) parts_times.back().first += distance / 2;
+        }
+    }
+    transfers = std::move(parts);
+    times = std::move(parts_times);
 }
 
 void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
@@ -168,7 +219,10 @@ bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<
 
 void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body) {
     const auto front = static_cast<int64_t>(first_tiles.size() + body.size());
-    start_at(kernel, transfers, late_times_of(kernel, transfers, first_tiles, front, runs, hot), hot, code, body);
+    std::vector<Times> times = late_times_of(kernel, transfers, first_tiles, front, runs, hot);
+    std::vector<SpreadTransfer> parts = transfers;
+    if (transfers_bind(kernel, transfers, first_tiles, hot)) start_halves(parts, times, kernel);
+    start_at(kernel, parts, times, hot, code, body);
 }
 
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body) {

@@ -94,6 +94,40 @@ TEST_P(SpacedChains, FollowEachOtherAtOneDistance) {
 
 INSTANTIATE_TEST_SUITE_P(Loads, SpacedChains, testing::Values(RowLoads::Shared, RowLoads::Own));
 
+// A single row whose result waits for a sum of all its vectors, which the scalar unit adds one to the other, while the vectors wait in the pads: its
+// iterations follow each other as closely as the multiplier allows.
+TEST_F(AlikeChains, ALongRowThatWaitsForItsSumInThePadsKeepsTheMultiplierBusy) {
+    constexpr int vectors = 24;
+    ops.clear();
+    const int steps = allocation("steps", vectors * iterations);
+    const Reg through = kernel.scalar("through");
+    const auto at = [&](Op access, Reg pointer) {
+        access = moving(access, pointer);
+        access.access->row.terms = {{0, vectors}};
+        access.pad = static_cast<int>(access.access->row.constant) % static_cast<int>(machine.pad.count);
+        return access;
+    };
+    Reg sum = zero_scalar;
+    for (int v = 0; v < vectors; v++) {
+        const Reg x = vector("x"), square = vector("square"), lane = kernel.scalar("lane"), next = kernel.scalar("sum");
+        for (const Op &one : {at(load(x, in, v), from), op(Opcode::mul_vv, square, {x, subtrahend}), at(store(square, steps, v), through),
+                              op(Opcode::vmov_vts, lane, {square}), op(Opcode::add_bf, next, {sum, lane})})
+            ops.push_back(one);
+        sum = next;
+    }
+    for (int v = 0; v < vectors; v++) {
+        const Reg x = vector("x"), scaled = vector("scaled"), y = vector("y");
+        for (const Op &one : {at(load(x, steps, v), through), op(Opcode::mul_vs, scaled, {x, sum}), op(Opcode::mul_vv, y, {scaled, subtrahend}), at(store(y, out, v), to)}) ops.push_back(one);
+    }
+    for (const Reg pointer : {from, through, to}) ops.push_back(step(pointer));
+    const std::optional<AlikeRows> row = alike_rows(kernel, ops, 0, RowLoads::Own);
+    ASSERT_TRUE(row);
+    ScheduleGraph graph(kernel, row->loop, 0);
+    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, RowLoads::Own);
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->interval, resource_bound(kernel, ops));
+}
+
 TEST_F(AlikeChains, LoadWhatTheyShareEach) {
     // A vector that all rows are multiplied by, loaded in front of them.
     const Reg weight = vector("weight");
@@ -117,7 +151,9 @@ TEST_F(AlikeChains, LoadWhatTheyShareEach) {
     EXPECT_EQ(own.size(), static_cast<size_t>(rows)) << "a register each";
 
     ops.push_back(store(weight, weights, 0));
-    EXPECT_FALSE(alike_rows(kernel, ops, 0, RowLoads::Own)) << "what the loop changes has to be loaded where it was";
+    const std::optional<AlikeRows> changed = alike_rows(kernel, ops, 0, RowLoads::Own);
+    ASSERT_TRUE(changed);
+    EXPECT_EQ(changed->loop.size(), ops.size()) << "what the loop changes has to be loaded where it was";
 }
 
 TEST_F(AlikeChains, HaveAPointerForLateUses) {

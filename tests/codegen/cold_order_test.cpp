@@ -132,5 +132,15 @@ TEST_F(ColdOrderWithoutTiming, ChangesNothing) {
     EXPECT_TRUE(blocks.front().jumps.empty());
 }
 
+// Jumps that branches reach stand next to the block that has these, whatever else is out of line there.
+TEST_F(ColdOrderTest, JumpsOutOfLineStandNextToTheirBlock) {
+    Blocks blocks = {straight(1, Opcode::add_s), straight(1, Opcode::add_s), straight(20, Opcode::add_s), straight(1, Opcode::jal), straight(1, Opcode::jal)};
+    for (size_t o = 2; o < blocks.size(); o++) blocks[o].before = 1;
+    blocks[2].from_block = blocks[4].from_block = 0;
+    blocks[3].from_block = 1;
+    blocks[3].island = blocks[4].island = true;
+    EXPECT_EQ(lay_out(blocks).order, (std::vector<int>{0, ProgramLayout::jump_over, 4, 2, 3, 1}));
+}
+
 }  // namespace
 }  // namespace atalla::codegen

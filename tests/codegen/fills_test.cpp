@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/fills.h"
+#include "codegen/passes.h"
 #include "isa/machine.h"
 
 namespace atalla::codegen {
@@ -91,6 +92,29 @@ TEST(Fills, OfSingleRowsGoRoundThePads) {
     shape_fills(fill.kernel, {});
     ASSERT_EQ(fill.kernel.body.size(), 1u);
     EXPECT_EQ(fill.rows(1).size(), 256u);
+}
+
+// Rows of two vectors that go round four pads: every other one of them is in the same pad, a row further, and they come as tiles.
+TEST(Tiles, RowsOfSeveralVectorsComeTogether) {
+    const Machine machine = find_machine("ax01");
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "rows";
+    allocation.rows = 256;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.tensor = copy.allocation = 0;
+    copy.boxes = {{0, 0, 32, {{2, 1, 32}, {128, 2, 256}}}};
+    kernel.body.push_back(std::move(copy));
+    place(kernel, {});
+    const std::vector<Tile> &tiles = kernel.body.front().copy->tiles;
+    ASSERT_EQ(tiles.size(), 8u);
+    for (const Tile &tile : tiles) {
+        EXPECT_EQ(tile.rows, 32);
+        EXPECT_EQ(tile.pitch, 2 * 256);
+        EXPECT_EQ(tile.mem / 32 % 2, tile.pad % 2) << "the vector of a row";
+    }
 }
 
 }  // namespace

@@ -77,5 +77,23 @@ TEST_F(FullAdder, TakesFewerPacketsInTheSameIntervalOnceTightened) {
     EXPECT_LT(*std::max_element(graph.cycle.begin(), graph.cycle.end()), schedule->interval);
 }
 
+// Started together, each would last as long as all of them.
+TEST_F(FullAdder, TransfersOfSeveralPadsStartAtEvenDistances) {
+    const int pads = static_cast<int>(machine.pad.count);
+    for (int pad = 0; pad < pads; pad++)
+        for (Op &step : transfer(pad)) ops.push_back(step);
+    ScheduleGraph graph(kernel, ops, 0);
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    for (const Edge &edge : graph.edges)
+        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+    std::vector<int> starts;
+    for (size_t i = 0; i < graph.ops.size(); i++)
+        if (graph.ops[i].opcode == Opcode::scpad_ld) starts.push_back(graph.cycle[i]);
+    std::ranges::sort(starts);
+    ASSERT_EQ(starts.size(), static_cast<size_t>(pads));
+    for (size_t i = 1; i < starts.size(); i++) EXPECT_GE(starts[i] - starts[i - 1], schedule->interval / pads / 2) << "of " << schedule->interval << " cycles";
+}
+
 }  // namespace
 }  // namespace atalla::codegen

@@ -57,6 +57,15 @@ struct Fixture {
         made.keeps_dst = true;
         return made;
     }
+    // What aims and starts a load into a pad, for an iteration that comes later.
+    std::vector<Op> transfer(int pad) {
+        const Reg base = kernel.scalar("base");
+        Op step = op(Opcode::addi_s, base, {base}), start = op(Opcode::scpad_ld, base, {base, kernel.scalar("memory"), kernel.scalar("control")});
+        start.pad = pad;
+        start.orders = 0;
+        start.ahead = true;
+        return {step, start};
+    }
     Op load(Reg dst, int buffer, int64_t row) { return access(Opcode::vreg_ld, dst, buffer, row); }
     Op store(Reg value, int buffer, int64_t row) {
         Op made = access(Opcode::vreg_st, {}, buffer, row);

@@ -60,6 +60,28 @@ TEST_F(Reload, KeepsARowThatIsOverwritten) {
     EXPECT_EQ(late_read(), x);
 }
 
+TEST_F(Reload, LoadsAgainWhereOtherRowsOfTheBufferAreStored) {
+    body(8, {store(vector("new"), in, 1)});
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 2u);
+    EXPECT_NE(late_read(), x);
+}
+
+// A value that is stored and loaded on the way to the late reader has waited for the first row all the same.
+TEST_F(Reload, LoadsAgainForAReaderBehindRowsThatAreStored) {
+    const int steps = allocation("steps", 1);
+    const Reg value = vector("value"), again = vector("again"), last = vector("last");
+    Loop loop;
+    loop.extent = 16;
+    for (const Op &next : {load(x, in, 0), op(Opcode::add_vs, value, {x, zero_scalar}), store(value, steps, 0), load(again, steps, 0), op(Opcode::mul_vs, last, {again, zero_scalar}),
+                           op(Opcode::add_vv, vector("result"), {last, x})})
+        loop.body.push_back(next);
+    kernel.body.push_back(std::move(loop));
+    reload(kernel);
+    EXPECT_EQ(loaded().size(), 3u);
+    EXPECT_NE(late_read(), x);
+}
+
 TEST_F(Reload, LeavesLoopsOfTheArrayAlone) {
     body(8, {op(Opcode::lw_vi, {}, {vector("w")})});
     reload(kernel);

@@ -100,6 +100,32 @@ struct Started {
     Scalars scalars;
 };
 
+// Transfers that take longer than the loop: two pads at a time, each in its order, every group once.
+TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
+    for (const bool longer : {true, false}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const Channel c = f.channel(code, 4);
+        Loop hot;
+        hot.extent = longer ? 32 : 1024;
+        Body body;
+        code.aim(c, true, {}, {}, {}, body);
+        spread(f.kernel, {{c, {}, 0, {}}}, {}, 1, hot, code, body);
+        Scalars scalars;
+        for (const Node &node : body) scalars.run(*node.op);
+        std::map<int64_t, std::vector<int64_t>> groups_of_pad;   // pads by their place in memory
+        for (int64_t i = 0; i < sure_iterations(hot); i++) {
+            const size_t before = scalars.started.size();
+            scalars.iteration(hot.body);
+            if (scalars.started.size() > before) EXPECT_EQ(scalars.started.size() - before, longer ? 2u : 4u);
+        }
+        for (const auto &[row, memory] : scalars.started) groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
+        EXPECT_EQ(groups_of_pad.size(), 4u);
+        for (const auto &[pad, groups] : groups_of_pad) EXPECT_EQ(groups, (std::vector<int64_t>{0, 1, 2, 3}));
+    }
+}
+
 TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
     for (const int64_t extent : {9, 15, 16, 24, 31, 32, 128})
         for (const int64_t groups : {1, 2, 3, 4, 7, 8, 14, 31}) {

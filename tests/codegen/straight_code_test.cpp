@@ -124,6 +124,28 @@ TEST_F(StraightCodeTest, TransfersOutOfLineFollowTheFence) {
     EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const Edge &edge) { return edge.from == 1 && edge.to == 2 && edge.latency >= 1 && edge.distance == 0; }));
 }
 
+// Of two loads into each pad the second ones do not wait for the first: they start when much of the code has run.
+TEST_F(StraightCodeTest, LoadsForLaterStartAtEvenDistances) {
+    constexpr int additions = 80;
+    const Reg sum = vector("sum"), one = vector("one");
+    const auto starts = [&](int rounds) {
+        std::vector<Op> code;
+        for (int round = 0; round < rounds; round++)
+            for (int pad = 0; pad < machine.pad.count; pad++)
+                for (Op &step : transfer(pad)) code.push_back(step);
+        for (int i = 0; i < additions; i++) code.push_back(op(Opcode::add_vv, sum, {sum, one}));
+        const ScheduleGraph graph = StraightCode(kernel, code, {}, false).schedule(1).first;
+        std::vector<int> cycles;
+        for (size_t i = 0; i < graph.ops.size(); i++)
+            if (graph.ops[i].opcode == Opcode::scpad_ld) cycles.push_back(graph.cycle[i]);
+        return std::pair(cycles, *std::ranges::max_element(graph.cycle));
+    };
+    const auto [twice, length] = starts(2);
+    for (size_t i = 1; i < twice.size(); i++) EXPECT_GE(twice[i] - twice[i - 1], length / static_cast<int>(twice.size()) / 2) << "of " << length << " cycles";
+    const auto [once, all] = starts(1);
+    EXPECT_LT(*std::ranges::max_element(once), all / 4) << "what no transfer of its pad follows starts at once";
+}
+
 TEST_F(StraightCodeTest, DenserCodeHasFewerPacketsWhereChainsAreLong) {
     // One chain: a packet an operation and nothing to fill the waits with; with dear packets loads join them.
     StraightCode code(kernel, chains(4), {}, false);

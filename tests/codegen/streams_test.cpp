@@ -61,6 +61,9 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
     };
     // Parts of two pages, whose result leaves at once; parts of a block, whose result has several groups; two inputs; a last block
     // that begins earlier.
+    // One row of queries: its loop starts transfers beside few operations. The values are turned by tiles, or by the part of one that there is.
+    const Point one_row = Point::parse("heads=4,row_unroll=1,rows=1,softmax_unroll=1,weight_unroll=8");
+    for (const char *shape : {"4x1x48,4x32x48,4x32x48", "4x1x16,4x32x16,4x32x16", "4x1x20,4x32x20,4x32x20"}) check("scaled_dot_product_attention", shape, {one_row});
     check("relu", "32768", {{{"block", 4096}, {"unroll", 16}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}},
                             {{"block", 4096}, {"unroll", 8}, {"pads", 2}, {"parts", 2}}});
     check("add", "32768,32768", {{{"block", 4096}, {"unroll", 8}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
@@ -68,6 +71,25 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
     // Turns of a page each, of which every other pad is one ahead: an even number of them, and three of a block that begins earlier.
     check("sum", "40x1024", {{{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}, {{"rows", 12}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}},
           {{"dim", "1"}});
+}
+
+// The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.
+TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("gemm").workload({{"shape", "32x688x256"}, {"b-layout", "nk"}});
+    const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=8,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=32,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    std::string text;
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(point, options);
+    const size_t rows = text.find("for As.copy"), weights = text.find("for Bs.copy"), wait = text.find("or.s x0, As_dma");
+    ASSERT_TRUE(rows != std::string::npos && weights != std::string::npos && wait != std::string::npos);
+    EXPECT_LT(rows, weights);
+    EXPECT_LT(weights, wait);
 }
 
 }  // namespace

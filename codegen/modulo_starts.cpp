@@ -1,0 +1,46 @@
+// Where in an iteration transfers start.
+#include <algorithm>
+
+#include "codegen/modulo_scheduler.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// The transfers that every iteration starts beside what it computes.
+std::vector<int> transfers_of(const ScheduleGraph &graph) {
+    std::vector<int> transfers;
+    if (std::none_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.access.has_value(); })) return transfers;
+    for (size_t i = 0; i < graph.ops.size(); i++)
+        if (info(graph.ops[i].opcode).unit == Unit::Sdma) transfers.push_back(static_cast<int>(i));
+    return transfers;
+}
+
+}  // namespace
+
+bool ModuloScheduler::starts_transfers(const ScheduleGraph &graph) { return transfers_of(graph).size() > 1; }
+
+std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int interval) const {
+    // A branch reaches 102 packets. A loop that a lane unit paces has fewer packets than cycles: merge_packets.
+    const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 104;
+    std::vector<int> wanted(graph.ops.size(), 0);
+    const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
+    const int range = std::min(interval, cycles_in_reach);
+    int at = 0;
+    for (size_t i = 0; i < graph.ops.size(); i++)
+        if (graph.ops[i].side) wanted[i] = (2 * interval - turn_ - range + range * at++ / static_cast<int>(sides)) % interval;
+    return wanted;
+}
+
+void ModuloScheduler::spread_transfers(const ScheduleGraph &graph, int interval) {
+    const std::vector<int> transfers = transfers_of(graph);
+    const auto count = static_cast<int>(transfers.size());
+    for (int t = 0; t < count; t++) {
+        const int cycle = (interval - turn_) * t / count;
+        wanted_[transfers[t]] = cycle;
+        for (int e : graph.in[transfers[t]])
+            if (const Edge &edge = graph.edges[e]; edge.distance == 0 && graph.ops[edge.from].dst == graph.ops[transfers[t]].dst) wanted_[edge.from] = cycle;
+    }
+}
+
+}  // namespace atalla::codegen
