@@ -1,6 +1,7 @@
 #include "generators/attention_pipeline.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
@@ -295,9 +296,11 @@ void AttentionPipeline::schedule_values() {
     else at_head(Vs);
     Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, tiles_of(width_));
     Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
-    Vt.update().split(columns.x, co, ci, lanes, TailStrategy::GuardWithIf);
-    const bool whole_tiles = width_ % lanes == 0;
-    if (whole_tiles) Vt.update().split(ci, ci, cu, turn_unroll_);
+    // All tiles are alike, or there is one.
+    const int of_tile = std::min(width_, lanes);
+    const bool whole_tiles = width_ % of_tile == 0;
+    Vt.update().split(columns.x, co, ci, of_tile, TailStrategy::GuardWithIf);
+    if (whole_tiles) Vt.update().split(ci, ci, cu, std::gcd(of_tile, turn_unroll_));
     std::vector<VarOrRVar> turned = {k, ci};
     if (whole_tiles) turned.insert(turned.begin() + 1, cu);
     if (heads_come) turned.insert(turned.end(), {tt, co});

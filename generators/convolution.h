@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "generators/epilogue.h"
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
@@ -25,8 +26,9 @@ struct ConvolutionShape {
     int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
     int64_t padding_y = 0, padding_x = 0, padding_end_y = 0, padding_end_x = 0;   // zeros in front of the image and behind it
     bool bias = false;
-    // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][kernel_x][channel_tiles()][in][lane_rows()], zero
-    // where the kernel has no row. The output channels are in the order of packed_channel().
+    Epilogue epilogue;   // behind each result
+    // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][band_rows()][kernel_x][channel_tiles()][in][lane_window()],
+    // zero where the kernel has no row. The output channels are in the order of packed_channel().
     bool packed = false;
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
     // band, zero where the window has no row or channel of the kernel.
@@ -39,6 +41,14 @@ struct ConvolutionShape {
     // The lanes of a product: 32 channels, or where there are few, those of several rows of the kernel: how many.
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
+    // Rows of the result whose windows share lanes where F is packed so, and the lanes of a channel: rows of the kernel, or of the image
+    // where there are several rows of the result.
+    int64_t band_rows() const;
+    int64_t band_places() const;   // equal parts of a row of the result of at most 32 places
+    int64_t lane_window() const { return band_rows() == 1 ? lane_rows() : window_of(band_rows()); }
+    // The row of the kernel that row `row` of a band has in row `window` of the image; outside of the kernel if it has none.
+    int64_t kernel_row(int64_t window, int64_t row) const { return (window - row * stride_y) % dilation_y == 0 ? (window - row * stride_y) / dilation_y : -1; }
+    int64_t lane_tap(int64_t tile, int64_t lane, int64_t row) const { return band_rows() == 1 ? tile * lane_rows() + lane : kernel_row(lane, row); }
     // Blocks of lanes in which the channels come for each element of the kernel, or for each of its columns.
     int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
@@ -60,12 +70,14 @@ struct ConvolutionShape {
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
-        return rows_on_lanes() ? std::vector{lane_rows(), in, channel_tiles(), kernel_x, out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
+        return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }
     std::vector<int64_t> bias_extents() const { return {out * groups}; }
     std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
 
 private:
+    // Rows of the image that so many rows of the result read.
+    int64_t window_of(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };
 

@@ -83,7 +83,7 @@ private:
             biases(l, j, oo, g) = select(j * lanes + l < plan_.channels && channel < out_, bias(g * out_ + min(channel, out_ - 1)), undef<BFloat>());
             e = strict_float(e + biases(in_block % lanes, in_block / lanes, o / plan_.channels, g));
         }
-        finished(p, yl, o, xt, yb, g, b) = e;
+        finished(p, yl, o, xt, yb, g, b) = s_.epilogue.apply(e);
         out(x_, y_, o, g, b) = finished(x_ % plan_.places, y_ % band_rows_, o, x_ / plan_.places, y_ / band_rows_, g, b);
     }
 

@@ -8,6 +8,7 @@
 
 #include "generators/convolution.h"
 #include "generators/convolution_in_registers.h"
+#include "generators/convolution_space.h"
 #include "generators/depthwise.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
@@ -22,33 +23,6 @@ namespace atalla {
 
 namespace {
 
-constexpr int64_t most_strip_rows = 32;
-
-// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way; where the adder sums,
-// results wait for it.
-int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 80 : 90; }
-
-// Rows of the padded image that a block of the result reads, those stored as places, and places in each.
-int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
-int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows : image_reach(shape, plan); }
-int64_t image_columns(const ConvolutionShape &shape) {
-    const int64_t places = shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes;
-    return (places - 1 + shape.padding_x) / shape.stride_x + (shape.dilation_x * (shape.kernel_x - 1) + shape.stride_x - 1) / shape.stride_x + 5;
-}
-
-// Rows that all buffers take.
-int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    const ConvolutionPlan plan(shape, point);
-    const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
-    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
-    const int64_t raw = apart + image_reach(shape, plan) + 1;
-    int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
-    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * channel_tiles);
-    all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
-    const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
-    return all + finished + (point["sums_in_registers"] ? 2 : 3) * pixels + 2 * lanes + machine.pad.count;
-}
-
 class ConvolutionWorkload : public PipelineWorkload {
 public:
     ConvolutionWorkload(const WorkloadRequest &request, const ConvolutionShape &shape) : PipelineWorkload(request), shape_(shape) {
@@ -61,57 +35,8 @@ public:
         return 2 * static_cast<double>(outputs_[0].elements()) * static_cast<double>(shape_.in * shape_.kernel_y * shape_.kernel_x);
     }
 
-    Space space(const Machine &machine) const override {
-        if (in_registers()) return register_convolution_space(shape_, machine);
-        const int64_t columns = shape_.columns();
-        std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
-        for (int64_t block = 1; block <= shape_.rows(); block++)
-            if (shape_.rows() % block == 0) rows.push_back(block);
-        for (int64_t part = 1; part <= columns; part++)
-            if (columns % part == 0) strip_columns.push_back(part);
-        for (int64_t block = 1; block <= std::min<int64_t>(shape_.rows(), most_strip_rows); block++) strip_rows.push_back(block);
-        for (int64_t unroll = 1; unroll <= columns; unroll++)
-            if (unroll == 1 || keeps_pads(unroll, machine)) row_unrolls.push_back(unroll);
-        // As places are turned, columns of the result go round the pads.
-        for (int64_t unroll = least_weight_unroll(machine); unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
-        Space space;
-        space.parameter("rows", "rows of the result for which the image is turned at once", rows)
-            .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
-            .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
-            .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
-            .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
-            .choice("first_apart", "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too", {1, 0})
-            .choice("back_at_end", "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
-            .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
-            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-        space.constraint("strips", {"strip_rows", "strip_columns"}, "A strip is a part of a row or whole rows.",
-                         [columns](const Point &point) { return point["strip_columns"] == columns || point["strip_rows"] == 1; });
-        space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
-        space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
-                         [limit = machine.regs.vector - 1 - registers_in_flight(machine)](const Point &point) {
-                             return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
-                         });
-        space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
-                         "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
-                             return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
-                         });
-        space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
-                         [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
-        space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
-                         [all = shape_.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-        space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
-                         [shape = shape_, machine](const Point &point) {
-                             if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
-                             return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
-                         });
-        return space;
-    }
-    Point naive_point(const Machine &machine) const override {
-        if (in_registers()) return register_convolution_naive_point(shape_);
-        int64_t unroll = 1;
-        while (!keeps_pads(unroll, machine)) unroll++;
-        return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape_.columns()}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(machine)}};
-    }
+    Space space(const Machine &machine) const override { return in_registers() ? register_convolution_space(shape_, machine) : convolution_space(shape_, machine); }
+    Point naive_point(const Machine &machine) const override { return in_registers() ? register_convolution_naive_point(shape_) : convolution_naive_point(shape_, machine); }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
     }
@@ -126,41 +51,7 @@ public:
     }
 
     double draft(const Machine &machine, const Point &point) const override {
-        if (in_registers()) return register_convolution_draft(shape_, machine, point);
-        // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
-        // its accesses is shared by the rows in straight-line code, and results are a loop of their own.
-        constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 60, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, turn_row = 3.3,
-                         strip_overhead = 250, cold_results = 4000, pad_result = 40;
-        // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a result and of
-        // clearing a sum, which the multiplier does.
-        constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, clear_code = 1, clear = 2.5;
-        const ConvolutionPlan plan(shape_, point);
-        const auto strip = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape_.k_tiles());
-        const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
-        double visit;
-        if (!point["sums_in_registers"]) visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
-        else if (machine.sa.psum_in) visit = strip + psum_overhead + load - 40;
-        // The adder sets the pace of strips that are so short that their packets are merged.
-        else if (strip <= longest_merged) visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
-        else visit = strip * unmerged_row + load - 40;
-        const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
-        if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
-        // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
-        double strip_code = code + strip * 1.5 + switch_cost;
-        if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first : strip * clear_code) + strip * psum_results;
-        const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
-        const double strip_cost = k_tiles * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
-        const auto out_tiles = static_cast<double>(tiles_of(shape_.out)), problems = static_cast<double>(shape_.images * shape_.groups * plan.blocks);
-        const double turn = lanes * turn_row + switch_cost + load;
-        const double image = static_cast<double>(image_rows(shape_, plan) * tiles_of(shape_.width) * shape_.channel_tiles()) * turn;
-        const double kernel = shape_.packed ? 0 : lanes * static_cast<double>(shape_.channel_tiles()) * (turn + static_cast<double>(shape_.taps()) * turn_row);
-        const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
-        // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for once.
-        const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
-        const double waited = point["image_at_once"] ? beats(shape_.in * shape_.height * shape_.width) / plan.blocks
-                                                     : beats(shape_.in * std::min(image_reach(shape_, plan), shape_.height) * shape_.width + (plan.blocks > 1 ? shape_.out * plan.pixels : 0));
-        return 4000 + problems * (image + waited + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results) + times * cold_results);
+        return in_registers() ? register_convolution_draft(shape_, machine, point) : convolution_draft(shape_, machine, point);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -175,9 +66,9 @@ public:
             for (int64_t y = 0; y < s.rows(); y++)
                 for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
         }
-        return {result};
+        return {shape_.epilogue.reference(std::move(result), sum_ulps())};
     }
-    double tolerance_ulps() const override { return static_cast<double>(shape_.k_tiles()) + 2; }
+    double tolerance_ulps() const override { return sum_ulps() + shape_.epilogue.tolerance_ulps(); }
 
     std::vector<Arrangement> arrangements(const Machine &machine) const override {
         if (shape_.packed || shape_.banded) return {};
@@ -223,35 +114,31 @@ protected:
         work.array_rows = tiles_of(planes * products);
         if (!machine.sa.psum_in) work.lanes.adds = tiles_of(planes * sums);
         work.rows_stored = tiles_of(outputs_[0].elements());
+        shape_.epilogue.add_to(work, work.rows_stored);
         return work;
     }
 
 private:
     bool in_registers() const { return shape_.banded; }
-    int64_t least_weight_unroll(const Machine &machine) const {
-        int64_t unroll = machine.pad.count;
-        while (unroll < lanes && unroll % (machine.pad.count * shape_.stride_x) != 0) unroll *= 2;
-        return lanes % unroll == 0 ? unroll : lanes;   // pads that do not divide a tile
-    }
-    // Do so many columns in straight-line code go round the pads, so that the pad of each is known?
-    bool keeps_pads(int64_t unroll, const Machine &machine) const {
-        return shape_.columns() % unroll == 0 && (unroll == shape_.columns() || unroll % machine.pad.count == 0);
-    }
+    double sum_ulps() const { return static_cast<double>(shape_.k_tiles()) + 2; }
     // In the machine's order: the bias, 32 channels, blocks of channels, the columns of the kernel, its rows.
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
+        const int64_t window = s.lane_window(), band = s.band_rows();
+        if (folded) f += y % band * s.taps() * s.channel_tiles() * s.in * window;
         double sum = bias, peak = std::abs(bias);
         for (int64_t u = 0; u < (folded ? 1 : s.kernel_y); u++)
             for (int64_t v = 0; v < s.kernel_x; v++)
                 for (int64_t tile = 0; tile < s.channel_tiles(); tile++) {
                     double dot = 0, within = 0;
                     for (int64_t l = 0; l < lanes; l++) {
-                        const int64_t channel = folded ? l / s.lane_rows() : tile * lanes + l, tap = folded ? tile * s.lane_rows() + l % s.lane_rows() : u;
-                        const int64_t row = y * s.stride_y + tap * s.dilation_y - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
-                        if (channel >= s.in || tap >= s.kernel_y || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
-                        const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * s.lane_rows() + l % s.lane_rows() : (tap * s.kernel_x + v) * s.in + channel;
+                        const int64_t channel = folded ? l / window : tile * lanes + l, tap = folded ? tile * window + l % window : u;
+                        // Of a band what the weights say of all its window.
+                        const int64_t row = (band > 1 ? y / band * band * s.stride_y + tap : y * s.stride_y + tap * s.dilation_y) - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
+                        if (channel >= s.in || tap >= (band > 1 ? window : s.kernel_y) || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                        const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * window + l % window : (tap * s.kernel_x + v) * s.in + channel;
                         dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[s.packed ? packed : (channel * s.kernel_y + tap) * s.kernel_x + v]);
                         within = std::max(within, std::abs(dot));
                     }
@@ -275,17 +162,13 @@ private:
         };
         if (s.banded) {
             const ConvolutionBand band = s.band();
-            const auto row_of = [&](int64_t window, int64_t row) {
-                const int64_t distance = window - row * s.stride_y;
-                return distance % s.dilation_y == 0 ? distance / s.dilation_y : -1;
-            };
             loop(s.groups, [&](int64_t group) { loop(band.tiles, [&](int64_t tile) { loop(s.kernel_x, [&](int64_t column) { loop(s.out, [&](int64_t out) { loop(band.rows, [&](int64_t row) {
-                loop(band.channels, [&](int64_t channel) { loop(band.window, [&](int64_t window) { add(group * s.out + out, tile * band.channels + channel, row_of(window, row), column); }); });
+                loop(band.channels, [&](int64_t channel) { loop(band.window, [&](int64_t window) { add(group * s.out + out, tile * band.channels + channel, s.kernel_row(window, row), column); }); });
             }); }); }); }); });
         } else if (s.rows_on_lanes()) {
-            loop(s.groups * s.out, [&](int64_t out) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
-                loop(s.lane_rows(), [&](int64_t row) { add(out, channel, tile * s.lane_rows() + row, column); });
-            }); }); }); });
+            loop(s.groups * s.out, [&](int64_t out) { loop(s.band_rows(), [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
+                loop(s.lane_window(), [&](int64_t window) { add(out, channel, s.lane_tap(tile, window, row), column); });
+            }); }); }); }); });
         } else {
             std::vector<int64_t> stored(static_cast<size_t>(s.groups * s.out));   // the channels in the order of memory
             loop(s.groups * s.out, [&](int64_t out) { stored[static_cast<size_t>(out / s.out * s.out + s.packed_channel(out % s.out))] = out; });
@@ -349,7 +232,7 @@ void set_padding(ConvolutionShape &shape, const WorkloadRequest &request, bool o
     if (!one_dimension) shape.padding_y = values[0], shape.padding_end_y = values[2];
 }
 
-std::unique_ptr<Workload> make(const WorkloadRequest &request) {
+std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilogue &epilogue) {
     const std::string &op = request.op;
     const auto demand = [&](bool condition, const std::string &message) {
         if (!condition) throw Error(op + ": " + message);
@@ -368,6 +251,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     }
     if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
     ConvolutionShape shape;
+    shape.epilogue = epilogue;
     shape.packed = layout == "packed";
     shape.banded = layout == "banded";
     const auto stride = pair_of(request, "stride", line), dilation = pair_of(request, "dilation", line);
@@ -416,20 +300,21 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
 std::vector<OperatorDeclaration> convolution_operators() {
     OperatorDeclaration row;
     row.card.family = "convolution";
-    row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel; products in float32, rounded, added over blocks of "
+    row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel, or of all rows that some rows of the result read; products in float32, rounded, added over blocks of "
                          "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of 32 planes in bf16";
-    row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling";
+    row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling; channels that stream past turned places";
     row.card.bound = "lanes (sums of 32-deep products), array, visits (its gaps and the registers), DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
     row.card.refuses = "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights do not";
-    row.card.fuses = "bias, with which the sums begin; behind those of banded weights";
+    row.card.fuses = "bias, with which the sums begin, behind those of banded weights; pointwise operators behind the result";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"}, {"weight", {"weight"}, "of out x channels/groups x height x width"}, {"bias", {"bias"}, "of out", false}};
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side; of an image four numbers, above, left, below, right; of a line two", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
                       {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as the kernel reads it: docs/convolution.md", "oihw"}};
-    row.make = make;
+    row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
+    row.make_with = make_with;
     std::vector<OperatorDeclaration> rows(4, row);
     rows[0].name = "conv2d";
     rows[0].schemas = {"conv2d"};

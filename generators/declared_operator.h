@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "generators/epilogue.h"
 #include "generators/operator.h"
 
 namespace atalla {
@@ -67,6 +68,8 @@ struct OperatorDeclaration {
     std::vector<std::string> ignored;
     // Error with the reason if it cannot be. Messages begin with the operator's name.
     std::function<std::unique_ptr<Workload>(const WorkloadRequest &)> make;
+    // The same with pointwise operators behind the result, in one kernel, for operators that can.
+    std::function<std::unique_ptr<Workload>(const WorkloadRequest &, const Epilogue &)> make_with;
 };
 
 class DeclaredOperator : public Operator {

@@ -19,6 +19,7 @@ PoolShape windows_of(const ConvolutionShape &shape) {
     windows.channels = shape.groups;
     windows.planes_outermost = true;
     windows.bias = shape.bias;
+    windows.epilogue = shape.epilogue;
     windows.x = {shape.width, shape.columns(), shape.kernel_x, shape.stride_x, shape.padding_x};
     windows.y = {shape.height, shape.rows(), shape.kernel_y, shape.stride_y, shape.padding_y};
     return windows;
@@ -48,15 +49,16 @@ public:
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
         for (int64_t plane = 0; plane < shape_.images * shape_.groups; plane++) append_plane(inputs, plane, result);
-        return {std::move(result)};
+        return {shape_.epilogue.reference(std::move(result), sum_ulps())};
     }
-    // Half a unit for each product and each sum.
-    double tolerance_ulps() const override { return static_cast<double>(shape_.kernel_x * shape_.kernel_y) + 2; }
+    double tolerance_ulps() const override { return sum_ulps() + shape_.epilogue.tolerance_ulps(); }
 
 protected:
     KernelWork work(const Machine &) const override { return {}; }   // the bound is that of any convolution
 
 private:
+    // Half a unit for each product and each sum.
+    double sum_ulps() const { return static_cast<double>(shape_.kernel_x * shape_.kernel_y) + 2; }
     bool on_lanes(const Machine &machine) const { return planes_fit(windows_, machine); }
 
     void append_plane(const std::vector<TensorData> &inputs, int64_t plane, Reference &result) const {

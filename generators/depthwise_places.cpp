@@ -17,8 +17,8 @@ namespace {
 class DepthwisePlaces : public PipelineWorkload {
 public:
     DepthwisePlaces(const WorkloadRequest &request, const PoolShape &windows, const Shape &result) : PipelineWorkload(request), windows_(windows) {
-        inputs_ = {tensor_spec("X", request.shape("input")), tensor_spec("F", request.shape("weight"))};
-        if (windows.bias) inputs_.push_back(tensor_spec("bias", request.shape("bias")));
+        for (const char *name : {"X", "F", "bias"})
+            if (inputs_.size() < request.tensors.size()) inputs_.push_back(tensor_spec(name, request.tensors[inputs_.size()].shape));
         outputs_ = {tensor_spec("Y", result)};
     }
 
@@ -41,10 +41,9 @@ public:
             for (int64_t row = 0; row < ay.results; row++)
                 for (int64_t column = 0; column < ax.results; column++)
                     for (int64_t channel = 0; channel < windows_.channels; channel++) append_sum(inputs, image, row, column, channel, result);
-        return {std::move(result)};
+        return {windows_.epilogue.reference(std::move(result), sum_ulps())};
     }
-    // Half a unit for each product and each sum.
-    double tolerance_ulps() const override { return static_cast<double>(taps()) + 2; }
+    double tolerance_ulps() const override { return sum_ulps() + windows_.epilogue.tolerance_ulps(); }
 
 protected:
     KernelWork work(const Machine &) const override {
@@ -52,10 +51,13 @@ protected:
         work.bytes = tensor_bytes();
         work.rows_stored = vectors();
         work.lanes.adds = vectors() * windows_.bias;
+        windows_.epilogue.add_to(work, vectors());
         return work;
     }
 
 private:
+    // Half a unit for each product and each sum.
+    double sum_ulps() const { return static_cast<double>(taps()) + 2; }
     int64_t taps() const { return windows_.x.kernel * windows_.y.kernel; }
     int64_t vectors() const { return windows_.images * windows_.x.results * windows_.y.results * windows_.vectors(); }
 
@@ -96,7 +98,7 @@ PoolAxis axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t before, i
     return {size, (before + size + behind - kernel) / stride + 1, kernel, stride, before};
 }
 
-std::unique_ptr<Workload> make(const WorkloadRequest &request) {
+std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilogue &epilogue) {
     const Shape &x = request.shape("input"), &f = request.shape("weight");
     demand(x.size() == 4 && f.size() == 3, fmt::format("the input is images x height x width x channels and the weight height x width x channels, not {} and {}", shape_text(x), shape_text(f)));
     demand(element_count(x) > 0 && element_count(f) > 0, "a tensor is empty, so there is nothing to compute");
@@ -108,6 +110,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     windows.images = x[0];
     windows.channels = x[3];
     windows.bias = request.has("bias");
+    windows.epilogue = epilogue;
     demand(!windows.bias || request.shape("bias") == Shape{x[3]}, fmt::format("the bias must have {} elements", x[3]));
     windows.y = axis_of(x[1], f[0], stride[0], padding[0], padding[2]);
     windows.x = axis_of(x[2], f[1], stride[1], padding[1], padding[3]);
@@ -127,11 +130,12 @@ std::vector<OperatorDeclaration> depthwise_operators() {
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";
     row.card.refuses = "dilation; images whose rows do not fit the pads";
-    row.card.fuses = "bias behind it";
+    row.card.fuses = "bias and pointwise operators behind it";
     row.tensors = {{"input", {"input"}, "of images x height x width x channels"}, {"weight", {"weight"}, "of height x width x channels"}, {"bias", {"bias"}, "of channels", false}};
     row.attributes = {{"stride", "steps of the kernel", std::vector<int64_t>{1}}, {"padding", "zeros on every side; four numbers: above, left, below, right", std::vector<int64_t>{0}}};
     row.example = {{"shape", "1x14x14x96,3x3x96,96"}, {"padding", "1"}};
-    row.make = make;
+    row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
+    row.make_with = make_with;
     return {row};
 }
 

@@ -48,7 +48,7 @@ private:
                 const std::string keyword = word();
                 if (take('=')) {
                     skip();
-                    if (!node.keywords.emplace(keyword, starts_number() ? literal() : word()).second) fail(fmt::format("'{}' is given twice", keyword));
+                    if (!node.keywords.emplace(keyword, starts_number() ? literal() : next_is('[') ? list() : word()).second) fail(fmt::format("'{}' is given twice", keyword));
                     continue;
                 }
                 at_ = before;
@@ -74,6 +74,18 @@ private:
         at_ += length;
         return rest.substr(0, length);
     }
+    // Of numbers, without blanks.
+    std::string list() {
+        std::string text;
+        take('[');
+        do {
+            skip();
+            if (!starts_number()) fail("a number is missing");
+            text += (text.empty() ? "[" : ",") + literal();
+        } while (take(','));
+        if (!take(']')) fail("',' or ']' is missing");
+        return text + "]";
+    }
     double number() { return std::strtod(literal().c_str(), nullptr); }
 
     std::string word() {
@@ -83,9 +95,12 @@ private:
         if (first == at_) fail("a name or a number is missing");
         return std::string(text_.substr(first, at_ - first));
     }
-    bool take(char c) {
+    bool next_is(char c) {
         skip();
-        if (at_ == text_.size() || text_[at_] != c) return false;
+        return at_ < text_.size() && text_[at_] == c;
+    }
+    bool take(char c) {
+        if (!next_is(c)) return false;
         at_++;
         return true;
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "generators/epilogue.h"
 #include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "simulator/numerics.h"
@@ -33,9 +34,8 @@ LaneCount epilogue_work(const GemmShape &shape) {
 }
 
 bool stages_epilogue(const GemmShape &shape) {
-    const LaneCount count = epilogue_work(shape);
     // Rows of operands would wait in registers, all of a block at once.
-    return count.work.adds + count.work.muls + count.work.exps + count.copies > most_in_line || std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
+    return epilogue_work(shape).all() > most_in_line || std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
 }
 
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {
@@ -68,7 +68,6 @@ TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const st
 
 Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps, const std::vector<TensorData> &inputs) {
     if (!shape.epilogue) return product;
-    constexpr double ulp = 1.0 / 256;   // of bf16, relative
     Reference reference;
     std::map<std::string, double> values;
     for (size_t at = 0; at < product.values.size(); at++) {
@@ -78,16 +77,9 @@ Reference epilogue_reference(const GemmShape &shape, const Reference &product, d
             const auto n = static_cast<size_t>(shape.n), m = static_cast<size_t>(shape.m);
             values[shape.operands[i].name] = bf16_float(data[kind == GemmOperand::Matrix ? at : kind == GemmOperand::Row ? at % n : at / n % m]);
         }
-        const auto value_at = [&](double of, double &peak) {
-            values[product_name] = of;
-            return exact_expression(*shape.epilogue, values, peak);
-        };
-        double peak = 0, ignored = 0;
-        const double value = value_at(product.values[at], peak), error = product.peaks[at] * ulp * product_ulps;
-        for (const double part : {-1.0, -0.5, -0.25, 0.25, 0.5, 1.0})
-            if (const double growth = std::abs(value_at(product.values[at] + part * error, ignored) - value) / (ulp * product_ulps); std::isfinite(growth)) peak = std::max(peak, growth);
-        reference.values.push_back(value);
-        reference.peaks.push_back(peak);
+        const Grown grown = exact_of_rounded(*shape.epilogue, values, product_name, product.values[at], product.peaks[at], product_ulps);
+        reference.values.push_back(grown.value);
+        reference.peaks.push_back(grown.peak);
     }
     return reference;
 }

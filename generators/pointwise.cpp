@@ -87,7 +87,7 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     // its order, since masks are too few for another. A block costs its first transfers and its loop's start. The first block waits for everything.
     constexpr int64_t most_overlapped = 200, most_reordered = 400;
     constexpr double short_turn = 20, long_turn = 80, in_order = 3, block_start = 60, start = 400;
-    const int64_t operations = point["unroll"] * (count_.work.adds + count_.work.muls + count_.work.exps + count_.copies);
+    const int64_t operations = point["unroll"] * count_.all();
     const double turn = operations > most_overlapped ? long_turn : short_turn;
     const double block = vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(point["unroll"]), moved) + block_start;
     return start + fetched + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);

@@ -44,6 +44,7 @@ double exact_expression(const ExpressionNode &node, const std::map<std::string, 
 struct LaneCount {
     LaneWork work;
     int64_t copies = 0;   // what the adder and the multiplier can do
+    int64_t all() const { return work.adds + work.muls + work.exps + copies; }
 };
 LaneCount count_lane_operations(const Halide::Expr &e);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/declared_operator.h"
+#include "generators/epilogue_expression.h"
 #include "generators/pointwise.h"
 #include "generators/pointwise_functions.h"
 #include "generators/product_expression.h"
@@ -98,6 +99,12 @@ OperatorDeclaration pointwise_expression(ExpressionNode node) {
     return row;
 }
 
+// Calls that are not pointwise become inputs.
+void take_others(ExpressionNode &node) {
+    if (node.kind == ExpressionNode::Call && find_pointwise_function(node.name) == nullptr) node = ExpressionNode::input(result_name);
+    for (ExpressionNode &argument : node.arguments) take_others(argument);
+}
+
 }  // namespace
 
 const std::vector<const Operator *> &pointwise_operators() {
@@ -109,11 +116,20 @@ const std::vector<const Operator *> &pointwise_operators() {
     return all;
 }
 
+int64_t lane_operations(const ExpressionNode &expression) {
+    ExpressionNode pointwise = expression;
+    take_others(pointwise);
+    check_pointwise(pointwise);
+    std::map<std::string, Halide::Expr> values;
+    for (const std::string &name : pointwise.inputs()) values[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
+    return count_lane_operations(machine_expression(pointwise, values)).all();
+}
+
 const Operator &expression_operator(std::string_view text) {
     static std::mutex mutex;
     static std::map<std::string, const Operator *> known;
     ExpressionNode node = parse_expression(text);
-    OperatorDeclaration row = has_product(node) ? product_expression(node) : pointwise_expression(node);
+    OperatorDeclaration row = has_product(node) ? product_expression(node) : has_epilogue(node) ? epilogue_expression(node) : pointwise_expression(node);
     const std::scoped_lock lock(mutex);
     const auto [found, is_new] = known.try_emplace(row.name);
     if (is_new) found->second = declared({std::move(row)}).front();

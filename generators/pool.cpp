@@ -124,7 +124,7 @@ private:
             if (!weighted()) value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x), framed_ ? ty * tile_y_ + y : Expr(y));
             else if (shape_.bias) value = strict_float(value + bias_row_(c));
         }
-        result_(vars) = value;
+        result_(vars) = shape_.epilogue.apply(value);
         schedule_output();
         if (maxima) {
             maxima->schedule(LoopLevel(result_, Var("cv")), LoopLevel(result_, inner_));

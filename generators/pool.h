@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "generators/epilogue.h"
 #include "generators/kernel_definition.h"
 #include "generators/kernel_run.h"
 #include "generators/operator.h"
@@ -46,6 +47,7 @@ struct PoolShape {
     bool count_include_pad = true;
     double divisor = 0;   // divisor_override, 0: the elements of the window
     bool bias = false;    // Weighted: what is added to a plane
+    Epilogue epilogue;    // behind each result, of Weighted
 
     int64_t vectors() const { return tiles_of(channels); }
 };

@@ -203,7 +203,7 @@ private:
         back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) = blocks.in_one_row ? results_(v_.k, v_.z * length + v_.w, 0, v_.b, v_.o) : results_(v_.k, x, y, v_.b, v_.o);
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) = 0.0f;
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b, v_.o));
-        finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) = bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o));
+        finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) = shape_.epilogue.apply(bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o)));
         const bool whole = planes_ % lanes == 0;
         const Expr plane = whole || planes_ < lanes ? Expr(c_) : c_ % lanes, block = whole ? Expr(v_.b) : Expr(0), outer = whole ? Expr(v_.o) : planes_ < lanes ? Expr(0) : c_ / lanes;
         std::vector<Var> vars = {p_, c_};

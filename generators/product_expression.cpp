@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/declared_call.h"
 #include "generators/gemm_epilogue.h"
 #include "generators/matmul_operators.h"
 #include "generators/pointwise_functions.h"
@@ -36,17 +37,6 @@ void for_each_product(ExpressionNode &node, const Visit &visit) {
     if (node.kind == ExpressionNode::Call && find_product(node.name) != nullptr) visit(node);
     else
         for (ExpressionNode &argument : node.arguments) for_each_product(argument, visit);
-}
-
-// What a call of a declared operator is given for each of its tensors, in the declared order.
-using Given = std::vector<std::pair<const DeclaredTensor *, const ExpressionNode *>>;
-Given given(const OperatorDeclaration &op, const ExpressionNode &call) {
-    const auto most = static_cast<size_t>(std::ranges::count(op.tensors, false, &DeclaredTensor::several)), least = static_cast<size_t>(std::ranges::count_if(op.tensors, &DeclaredTensor::required));
-    if (call.arguments.size() < least || call.arguments.size() > most)
-        throw Error(fmt::format("{} takes {} tensors, not {}", call.name, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), call.arguments.size()));
-    Given list;
-    for (size_t i = 0; i < call.arguments.size(); i++) list.emplace_back(&op.tensors[i], &call.arguments[i]);
-    return list;
 }
 
 // An expression taken apart: the product, what is computed of it, and what makes the rows of its first operand, if they are no input.
@@ -106,28 +96,6 @@ Parts take_apart(ExpressionNode expression) {
     for (const std::string &name : parts.operands)
         if (std::ranges::find(used, name) != used.end()) throw Error(fmt::format("{} is an operand of the product and of what follows it; give it a second name", name));
     return parts;
-}
-
-nlohmann::json attribute_value(const Attribute &attribute, const std::string &text) {
-    if (attribute.fallback.is_string()) return text;
-    nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
-    if (value.is_discarded()) throw Error(fmt::format("{} must be a number, not '{}'", attribute.name, text));
-    return attribute.fallback.is_number_float() && value.is_number() ? nlohmann::json(value.get<double>()) : value;
-}
-
-// The request that a call alone would be, of tensors of these shapes.
-WorkloadRequest call_request(const OperatorDeclaration &op, const ExpressionNode &call, const std::vector<Shape> &shapes) {
-    WorkloadRequest made;
-    made.op = op.name;
-    for (const auto &[tensor, argument] : given(op, call)) made.tensors.push_back({tensor->name, shapes[made.tensors.size()]});
-    made.attributes = nlohmann::json::object();
-    for (const Attribute &attribute : op.attributes) made.attributes[attribute.name] = attribute.fallback;
-    for (const auto &[name, text] : call.keywords) {
-        const auto found = std::ranges::find(op.attributes, name, &Attribute::name);
-        if (found == op.attributes.end()) throw Error(fmt::format("{} has no argument '{}'", made.op, name));
-        made.attributes[name] = attribute_value(*found, text);
-    }
-    return made;
 }
 
 WorkloadRequest product_request(const WorkloadRequest &request, const Parts &parts);
@@ -240,16 +208,6 @@ std::vector<UsualTensor> usual_tensors(const Parts &parts) {
 
 bool has_product(const ExpressionNode &expression) {
     return (expression.kind == ExpressionNode::Call && find_product(expression.name) != nullptr) || std::ranges::any_of(expression.arguments, has_product);
-}
-
-int64_t lane_operations(const ExpressionNode &expression) {
-    ExpressionNode pointwise = expression;
-    for_each_product(pointwise, [](ExpressionNode &node) { node = ExpressionNode::input(product_name); });
-    check_pointwise(pointwise);
-    std::map<std::string, Halide::Expr> values;
-    for (const std::string &name : pointwise.inputs()) values[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
-    const LaneCount count = count_lane_operations(machine_expression(pointwise, values));
-    return count.work.adds + count.work.muls + count.work.exps + count.copies;
 }
 
 OperatorDeclaration product_expression(ExpressionNode expression) {

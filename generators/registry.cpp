@@ -70,6 +70,10 @@ const Operator &find_operator(std::string_view name) {
                             nearest.empty() ? ";" : fmt::format("; did you mean '{}'?", nearest), names.size()));
 }
 
+bool takes_argument(const Operator &op, std::string_view name) {
+    return std::ranges::any_of(op.arguments(), [&](const WorkloadArgument &argument) { return argument.name == name; });
+}
+
 std::string example_line(const Operator &op) {
     WorkloadArguments example = op.example();
     std::string line = fmt::format("--op {} --shape {}", op.name(), example.at("shape"));

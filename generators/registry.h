@@ -13,6 +13,9 @@ const std::vector<const Operator *> &operators();
 // By name, by ATen schema ("aten::softmax.int" or "softmax.int") or by an expression ("gelu(add(x, y))"); Error naming the nearest.
 const Operator &find_operator(std::string_view name);
 
+// Whether workloads of the operator can be told this argument.
+bool takes_argument(const Operator &op, std::string_view name);
+
 // Where a call of a graph runs: its operator's workload, or the written decision why it is none (operator_decisions()).
 Resolution resolve(const AtenCall &call);
 

@@ -69,7 +69,10 @@ double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.p
 // read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are taken not to.
 bool rows_overlap(const RowShape &shape, const Point &point, const RowCost &cost, double unit) {
     constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
-    if (point["grouped"] != 0 || point["stored"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
+    constexpr int64_t most_stored = 36;
+    if (point["grouped"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
+    // What waits in the pads fills no register; longer rows make too many values.
+    if (point["stored"] != 0) return point["row_unroll"] == 1 && shape.vectors() <= most_stored;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
     return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way && iterations * straight * unit >= with_waits * cost.latency;

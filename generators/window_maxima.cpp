@@ -21,8 +21,10 @@ int64_t shared_columns(const PoolAxis &axis, int64_t windows) { return (windows 
 int64_t own_column(const PoolAxis &axis) { return axis.kernel < 2 * axis.stride ? std::max<int64_t>(0, axis.kernel - axis.stride) : 0; }
 
 int64_t window_operations(const PoolShape &shape, int64_t windows) {
+    // Weighted windows alone have operators behind them.
+    if (shape.kind == Pooling::Weighted) return windows * (2 * shape.x.kernel * shape.y.kernel + shape.epilogue.operations().all());
     const int64_t columns = shared_columns(shape.x, windows) * (shape.y.kernel - 1) + windows * (shape.x.kernel - 1);
-    if (shape.kind != Pooling::Max) return shape.kind == Pooling::Average && takes_columns(shape) ? columns : windows * shape.x.kernel * shape.y.kernel * (shape.kind == Pooling::Average ? 1 : 2);
+    if (shape.kind != Pooling::Max) return shape.kind == Pooling::Average && takes_columns(shape) ? columns : windows * shape.x.kernel * shape.y.kernel;
     // Planes have an addition for NaN behind the last step.
     const int64_t step = shape.planes_outermost ? 2 : 4, behind = shape.planes_outermost ? windows : 0;
     if (!takes_columns(shape)) return behind + step * windows * shape.x.kernel * shape.y.kernel;

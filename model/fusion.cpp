@@ -5,7 +5,9 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "generators/epilogue_expression.h"
 #include "generators/expression.h"
 #include "generators/pointwise_operators.h"
 #include "generators/product_expression.h"
@@ -25,6 +27,19 @@ constexpr size_t most_inputs = 7;
 
 Shape shape_of(const Graph &graph, ValueId id) { return constant_sizes(graph.type(id).sizes); }
 
+// What a workload was asked for: the shapes of its tensors, which weights that lie otherwise in memory keep, and its attributes as keywords of a call.
+struct Asked {
+    std::vector<Shape> shapes;
+    std::map<std::string, std::string> words;
+
+    explicit Asked(const Workload &workload) {
+        const nlohmann::json request = nlohmann::json::parse(workload.text());
+        for (const nlohmann::json &tensor : request.at("tensors")) shapes.push_back(tensor.at(1).get<Shape>());
+        for (const auto &[name, value] : request.at("attributes").items())
+            if (!value.is_null()) words[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+};
+
 // A kernel while nodes join it: its expression over inputs t0, t1, ...
 class Chain {
 public:
@@ -42,7 +57,7 @@ public:
         return make();
     }
 
-    // Begins with a node. False if its kernel is neither a product without factors nor pointwise.
+    // Begins with a node. False if its kernel is neither a product without factors nor pointwise, nor takes an epilogue.
     bool begin(int32_t node) {
         const PlacedNode &first = at(node);
         nodes_ = {node};
@@ -56,6 +71,10 @@ public:
             expression_ = named(parse_expression(expression), first, {}, {});
         } else if (is_product(first, graph_->nodes[static_cast<size_t>(node)])) {
             return call_product(first.op->name(), first.inputs, first.added);
+        } else if (takes_epilogue(first.op->name())) {
+            const Asked asked(*first.workload);
+            for (size_t i = 0; i < first.inputs.size(); i++) shapes_[first.inputs[i]] = asked.shapes.at(i);
+            return call_operator(first.op->name(), first.inputs, asked.words);
         } else {
             return false;
         }
@@ -138,11 +157,14 @@ private:
     // `first`: what makes the first tensor, in place of it.
     bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
         makes_rows_ = (name == "linear" || name == "mm") && shape_of(*graph_, tensors[1]).size() == 2;
+        return call_operator(name, tensors, keywords, first);
+    }
+    bool call_operator(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
         const size_t before = names_.size();
         std::vector<ExpressionNode> arguments;
         for (const ValueId id : tensors) arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
         expression_ = ExpressionNode::call(name, std::move(arguments), keywords);
-        return names_.size() == before + tensors.size() - first.has_value();   // a tensor that is given twice is no expression of a product
+        return names_.size() == before + tensors.size() - first.has_value();   // a tensor that is given twice is no expression of an operator
     }
 
     // A norm over the last dimension, of tensors that are not fused with others; nothing if the node is another.
@@ -189,12 +211,13 @@ private:
             // The operator's order is that of its expression.
             for (const OperatorTensor &tensor : kernel.op->tensors()) {
                 const ValueId id = values.at(tensor.name);
-                tensors.emplace_back(tensor.name, shape_of(*graph_, id));
+                const auto own = shapes_.find(id);
+                tensors.emplace_back(tensor.name, own != shapes_.end() ? own->second : shape_of(*graph_, id));
                 kernel.inputs.push_back(id);
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
             too_long_ = lane_operations(expression_) > most_operations;
-            if (too_long_) return false;
+            if (too_long_ || kernel.workload->outputs()[0].elements() != element_count(shape_of(*graph_, result_))) return false;
             made_ = std::move(kernel);
             return true;
         } catch (const Error &) {
@@ -207,6 +230,7 @@ private:
     ExpressionNode expression_;
     std::map<std::pair<bool, ValueId>, std::string> names_;
     std::vector<ValueId> inputs_;
+    std::map<ValueId, Shape> shapes_;   // of inputs that have another one in the graph
     std::vector<int32_t> nodes_;
     ValueId result_;
     std::optional<PlacedNode> made_;

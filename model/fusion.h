@@ -1,5 +1,5 @@
 // Nodes that run as one kernel: a matrix product with the norm in front of it and the pointwise operators behind it, a chain of those, attention with its
-// transposes, a norm with its residual, a convolution with its padding.
+// transposes, a norm with its residual, a convolution with its padding or with the pointwise operators behind it.
 #pragma once
 
 #include <functional>

@@ -54,10 +54,6 @@ PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions 
     return placed;
 }
 
-bool takes_sums(const Operator &op) {
-    return std::ranges::any_of(op.arguments(), [](const WorkloadArgument &argument) { return argument.name == "sums"; });
-}
-
 PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &options) {
     PlacedNode placed;
     if (is_assertion(node) || is_scalar_only(graph, node)) {
@@ -67,7 +63,7 @@ PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &o
     if (contains(options.on_host, node.target)) return on_host(node, "asked to run on the host", options);
     NodeCall call = aten_call(graph, node);
     Resolution found = resolve(call.call);
-    if (options.blocked_sums && found.place == Resolution::Accelerator && takes_sums(*found.op)) {
+    if (options.blocked_sums && found.place == Resolution::Accelerator && takes_argument(*found.op, "sums")) {
         placed.added["sums"] = "blocked";
         for (const auto &[name, value] : placed.added) call.call.arguments.push_back({name, {}, value});
         found = resolve(call.call);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "graph_import/print.h"
 
@@ -37,6 +38,15 @@ std::string plan_text(const ModelPlan &plan) {
     rows = {{"tensor", "bytes", "offset", "alive"}};
     for (const PlannedTensor &tensor : plan.tensors) rows.push_back({tensor.name, std::to_string(tensor.bytes), std::to_string(tensor.offset), fmt::format("{} to {}", tensor.first, tensor.last)});
     return text + columns(rows) + fmt::format("arena of {} bytes; {} are alive at a time at most\n", plan.arena_bytes, plan.arena_bound);
+}
+
+nlohmann::ordered_json plan_json(const ModelPlan &plan) {
+    nlohmann::ordered_json calls = nlohmann::ordered_json::array(), tensors = nlohmann::ordered_json::array();
+    for (const PlannedCall &call : plan.calls)
+        calls.push_back({{"time", call.time}, {"segment", call.segment}, {"on", call.device ? "accelerator" : "host"}, {"what", call.what}, {"result", call.result}, {"reason", call.reason}});
+    for (const PlannedTensor &tensor : plan.tensors)
+        tensors.push_back({{"name", tensor.name}, {"bytes", tensor.bytes}, {"offset", tensor.offset}, {"first", tensor.first}, {"last", tensor.last}});
+    return {{"calls", calls}, {"segments", plan.segments()}, {"tensors", tensors}, {"arena_bytes", plan.arena_bytes}, {"arena_bound", plan.arena_bound}};
 }
 
 std::string plan_svg(const ModelPlan &plan) {

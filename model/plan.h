@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace atalla {
 
 // A kernel or a host operator.
@@ -34,6 +36,7 @@ struct ModelPlan {
 };
 
 std::string plan_text(const ModelPlan &plan);
+nlohmann::ordered_json plan_json(const ModelPlan &plan);
 // Time from left to right, addresses upwards, a box for each tensor; the bytes that are alive as a line.
 std::string plan_svg(const ModelPlan &plan);
 

@@ -1,5 +1,6 @@
 // Convolutions at random shapes and schedules: bit for bit equal to the unoptimized program, close to float64, never faster
 // than the bound.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,6 +40,7 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x3x12x9,5x3x7x7,5"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
         {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},                 {{"shape", "1x8x6x6,2x8x1x1"}},
+        {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},  {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
@@ -82,6 +84,37 @@ TEST(Convolution, PartsOfBlocksMove) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x64x2x2,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}});
     Random random(3);
     check_sampled_point(*workload, machine, Evaluator(workload, machine, 1), random);
+}
+
+// Rows of the result share the lanes of a place: with and without a distance between the rows of the kernel, in several blocks and groups,
+// with all channels at once or several times, beginning with a bias.
+TEST(Convolution, RowsOfTheResultShareLanes) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x32x36,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}},        {{"shape", "2x2x12x40,40x2x3x3,40"}, {"padding", "1,2,1,0"}},
+        {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}}, {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "packed";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            EXPECT_GT(workload->naive_point(machine)["channels"], 0);
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(11);
+            for (int i = 0; i < 3; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
+TEST(Convolution, SumsAreClearedOnceStored) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x32x112,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "packed"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 8}, {"image_at_once", 1}, {"first_apart", 0}, {"weight_unroll", 32}, {"channels", 8}}) point.set(name, value);
+    ASSERT_EQ(point["strip_columns"], 28);
+    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
 TEST(Convolution, RandomShapesAndSchedules) {
@@ -146,6 +179,56 @@ TEST(Convolution, DepthwiseWithChannelsInnermost) {
     }
     EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}}); }), "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
     EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}}); }), "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
+}
+
+// Pointwise operators behind a convolution run in its kernel: products of channels, in bands, windows over planes and over places.
+TEST(Convolution, WithPointwiseOperatorsBehind) {
+    struct Case {
+        const char *expression, *shape, *machine;
+    };
+    uint64_t seed = 0;
+    for (const auto &[expression, shape, machine] : {Case{"relu(conv2d(x, w, b, padding=1))", "1x20x9x11,40x20x3x3,40", "ax01"}, Case{"relu(conv2d(x, w, padding=[1,0,2,1], stride=2))", "2x5x12x10,7x5x4x2", "ax01-psum"},
+                                                     Case{"relu(conv2d(x, w, b, padding=1, weight_layout=packed))", "1x3x16x16,8x3x3x3,8", "ax01-psum"},
+                                                     Case{"silu(conv2d(x, w, b, weight_layout=banded))", "1x3x8x8,4x3x3x3,4", "fsim"}, Case{"leaky_relu(mul(conv2d(x, w, groups=32), 0.5))", "1x32x8x8,32x1x3x3", "ax01"},
+                                                     Case{"relu(conv1d(x, w, b, dilation=2))", "2x33x40,6x33x3,6", "ax01"}, Case{"hardtanh(conv_depthwise_nhwc(x, w, b, padding=1, stride=[1,2]), min_val=0, max_val=6)", "1x7x9x40,3x3x40,40", "ax01"},
+                                                     Case{"gelu(conv_depthwise_nhwc(x, w))", "2x5x6x32,2x3x32", "fsim"}}) {
+        const std::shared_ptr<const Workload> workload = find_operator(expression).workload({{"shape", shape}});
+        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine));
+        Random points(++seed);
+        check_sampled_point(*workload, find_machine(machine), Evaluator(workload, find_machine(machine), seed), points);
+    }
+    EXPECT_THAT(error_of([] { find_operator("add(conv2d(x, w), conv2d(x, v))"); }), testing::HasSubstr("has two operators in front of pointwise ones; one kernel computes one"));
+    EXPECT_EQ(error_of([] { find_operator("add(conv2d(x, w), r)"); }), "add(conv2d(x, w), r): behind conv2d are pointwise operators of its result alone, but r is another operand");
+    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(relu(x), w))"); }), "conv2d(relu(x), w): input must be an input: what is in front of it is a kernel of its own");
+    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, x))"); }), "conv2d(x, x): x is given twice");
+    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w, pading=1))").workload({{"shape", "1x3x8x8,4x3x3x3"}}); }), "conv2d has no argument 'pading'");
+    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w))").workload({{"shape", "1x3x8x8,4x2x3x3"}}); }), "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
+}
+
+// An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.
+TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x16x16,8x3x3x3,8"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    const Machine machine = find_machine("ax01");
+    for (const int64_t channels : {4, 8})
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            Point point = workload->naive_point(machine);
+            point.set("channels", channels);
+            EXPECT_EQ(Evaluator(workload, machine, seed).verify(point), "") << channels << " channels, seed " << seed;
+        }
+}
+
+// The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
+TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
+    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}};
+    const auto run = [&](const char *expression) {
+        const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        return std::pair(evaluation.counters.at("array_rows").get<int64_t>(), evaluation.counters.at("packets").get<int64_t>());
+    };
+    const auto [rows, packets] = run("mul(conv2d(x, w, padding=[0,1]), 2)");
+    const auto [rows_of_relu, packets_of_relu] = run("relu(conv2d(x, w, padding=[0,1]))");
+    EXPECT_EQ(rows_of_relu, rows);
+    EXPECT_LT(packets_of_relu, packets * 21 / 20);
 }
 
 // What windows share is loaded once for each vector of channels, and from all pads.

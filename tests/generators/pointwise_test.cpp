@@ -48,6 +48,7 @@ TEST(Expression, CanonicalText) {
     EXPECT_EQ(canonical(" gelu( add(x,y) ,approximate = tanh )"), "gelu(add(x, y), approximate=tanh)");
     EXPECT_EQ(canonical("add(x, -2.50)"), "add(x, -2.5)");
     EXPECT_EQ(canonical("mul(x, 1e3)"), "mul(x, 1000)");
+    EXPECT_EQ(canonical("conv2d(x, w, stride=[ 1, 2 ])"), "conv2d(x, w, stride=[1,2])");
     EXPECT_EQ(parse_expression("add(b, mul(a, b))").inputs(), (std::vector<std::string>{"b", "a"}));
     EXPECT_EQ(find_operator("relu( x )").name(), "relu(x)");
     EXPECT_EQ(&find_operator("relu( x )"), &find_operator("relu(x)"));
@@ -56,6 +57,8 @@ TEST(Expression, CanonicalText) {
 TEST(Expression, SaysWhereItIsWrong) {
     EXPECT_EQ(error_of([] { parse_expression("add(x, y"); }), "the expression 'add(x, y' is wrong after 'add(x, y': ',' or ')' is missing; an example: gelu(add(x, y))");
     EXPECT_THAT(error_of([] { parse_expression("add(x,)"); }), HasSubstr("a name or a number is missing"));
+    EXPECT_THAT(error_of([] { parse_expression("conv2d(x, w, stride=[1,])"); }), HasSubstr("a number is missing"));
+    EXPECT_THAT(error_of([] { parse_expression("conv2d(x, w, stride=[1 2])"); }), HasSubstr("',' or ']' is missing"));
     EXPECT_THAT(error_of([] { parse_expression("relu(x) y"); }), HasSubstr("nothing may follow"));
     EXPECT_EQ(error_of([] { find_operator("gellu(x)"); }), "'gellu' is no pointwise operator; did you mean 'gelu'?");
     EXPECT_EQ(error_of([] { find_operator("add(x)"); }), "add takes 2 operands, not 1");
@@ -218,6 +221,13 @@ TEST(Resolve, SaysWhyThereIsNone) {
     EXPECT_EQ(resolve({"aten::arange", {}}).place, Resolution::Folded);
     EXPECT_EQ(resolve({"aten::cumsum", {}}).place, Resolution::Host);
     EXPECT_EQ(resolve({"aten::no_such_thing", {}}).reason, "no operator has the schema 'no_such_thing'");
+}
+
+// Rows that straight code makes and a loop of two k tiles reads: no transfer changes their slot.
+TEST(Expression, RowsThatWereMadeAreReadByTheirTile) {
+    const Point point = {{"b_block", 1}, {"b_resident", 0}, {"b_row_major", 0}, {"blocks_unrolled", 0}, {"k_block", 2}, {"k_ends_apart", 0}, {"m_outer", 1}, {"pads_split", 0}, {"prologue_grouped", 0}, {"prologue_reduced", 0},
+                         {"prologue_row_unroll", 2}, {"prologue_rows", 2}, {"prologue_stored", 0}, {"prologue_vector_unroll", 2}, {"row_pass", 0}, {"row_unroll", 1}, {"rows", 2}, {"slots", 2}, {"sums_in_registers", 0}, {"weight_unroll", 16}};
+    EXPECT_EQ(Evaluator(find_operator("mm(rms_norm(x, g, eps=0.001), y)").workload({{"shape", "2x64,64,64x64"}}), find_machine("ax01")).verify(point), "");
 }
 
 }  // namespace

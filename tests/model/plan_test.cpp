@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/graph_import/fixtures.h"
 #include "tests/model/graphs.h"
 
@@ -151,6 +153,10 @@ TEST(ModelPlan, IsPrintedAndDrawn) {
     size_t boxes = 0;
     for (size_t at = svg.find("<title>"); at != std::string::npos; at = svg.find("<title>", at + 1)) boxes++;
     EXPECT_EQ(boxes, plan.tensors.size());
+    const nlohmann::json json = plan_json(plan);
+    EXPECT_EQ(json.at("calls").size(), plan.calls.size());
+    EXPECT_EQ(json.at("calls")[1].at("on"), "host");
+    EXPECT_EQ(json.at("arena_bytes"), plan.arena_bytes);
     EXPECT_THAT(plan_text({}), testing::HasSubstr("0 calls in 0 segments"));
     EXPECT_THAT(plan_svg({}), testing::StartsWith("<svg"));
 }

@@ -1,0 +1,147 @@
+#include "generators/convolution_image.h"
+
+#include <algorithm>
+
+#include "isa/vectors.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine &machine, const Point &point)
+    : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), in_(static_cast<int>(shape.in)), lane_rows_(static_cast<int>(shape.lane_window())),
+      channel_tiles_(static_cast<int>(shape.channel_tiles())), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
+      taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
+      width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
+      step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])), image_at_once_(point["image_at_once"] != 0),
+      band_(static_cast<int>(shape.band_rows())) {}
+
+// The image, a row of 32 channels for each place: brought as it is and turned. A place is stored for each column of the
+// kernel that reads it, where that column's row of the result is. Rows are those of the padded image, or of the result where
+// the kernel's rows are on lanes.
+void ConvolutionImage::define_image() {
+    identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+    const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
+    const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
+    Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
+    if (missing_rows()) inside = inside && y < rows_brought();
+    const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
+    raw(here) = bf16(0.0f);
+    raw(here) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+    // The block's first row in what was brought.
+    const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.rows * static_cast<int>(shape_.stride_y))) : Expr(0);
+    if (folded_ && band_ > 1) {
+        turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), first + y * (band_ * static_cast<int>(shape_.stride_y)) + w % lane_rows_, xb, 0, brought)), l, xb, {y, cb, yb, g, b});
+    } else if (folded_) {
+        const Expr tap = channel_tiles_ == 1 ? Expr(w % lane_rows_) : cb * lane_rows_ + w % lane_rows_;
+        Expr from_row = first + y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
+        if (missing_rows()) from_row = select(tap < static_cast<int>(shape_.kernel_y), from_row, rows_brought());
+        turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), from_row, xb, 0, brought)), l, xb, {y, cb, yb, g, b});
+    } else {
+        turn(turned, raw(raw_at(k, w, first + y, xb, cb, brought)), l, xb, {y, cb, yb, g, b});
+    }
+
+    turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
+    image(l, px, z, yb, g, b) = undef<BFloat>();
+    for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
+    const Expr place = from[3] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
+    if (stride_x_ > 1) from.where(column % stride_x_ == 0);
+    image(l, column / stride_x_, (from[2] * taps_x_ + from[0]) * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
+}
+
+// Rows of a channel in one pad, neighbours in memory, or rows of neighbouring channels on all pads: the four transfers under way should
+// not read one page of the DRAM.
+std::vector<Expr> ConvolutionImage::raw_at(const Expr &column, const Expr &channel, const Expr &row, const Expr &part, const Expr &channels, const Expr &block) const {
+    if (image_by_channel()) return {column, row, part, channel, channels, block, g, b};
+    return {column, channel, row, part, channels, block, g, b};
+}
+
+// Columns of the result with a column of the kernel outside of the image, and all rows.
+std::vector<RDom> ConvolutionImage::borders() const {
+    const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
+    const int right = std::clamp(ceil_div(std::max(0, width_ + padding_x_ - reach), stride_x_), 0, columns_);
+    std::vector<RDom> all;
+    if (left > 0) all.push_back(RDom(0, left, 0, image_z(), "left"));
+    if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
+    return all;
+}
+
+void ConvolutionImage::turn(Turn &dot, const Expr &tile, const Var &lane, const Var &block, const std::vector<Var> &others) {
+    std::vector<Var> weights = {k, w, block}, part = {lane, i};
+    std::vector<Expr> read = {q, lane, i / lanes};
+    for (const Var &other : others) {
+        weights.push_back(other);
+        part.push_back(other);
+        read.push_back(other);
+    }
+    dot.rows(k, i) = identity(k, i);
+    dot.weights(weights) = tile;
+    dot.part(part) = 0.0f;
+    dot.part(part) += f32(dot.rows(q, i % lanes)) * f32(dot.weights(read));
+}
+
+Expr ConvolutionImage::image_row(const Expr &row, const Expr &tile) const {
+    const int dilation = static_cast<int>(shape_.dilation_y);
+    return row * (step_y_ * tap_tiles_) + (dilation == 1 || taps_y_ == 1 ? tile : tile % tap_tiles_ + tile / tap_tiles_ * (dilation * tap_tiles_));
+}
+
+KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &f, const ImageParam &bias) const {
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x, f};
+    kernel.inputs = {{"X", shape_.x_extents()}, {"F", shape_.f_extents()}};
+    if (shape_.bias) {
+        kernel.arguments.push_back(bias);
+        kernel.inputs.push_back({"bias", shape_.bias_extents()});
+    }
+    kernel.outputs = {{"Y", shape_.out_extents()}};
+    if (image_by_channel()) kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
+    return kernel;
+}
+
+void ConvolutionImage::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane) {
+    dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
+    if (weight_unroll_ > 1) dot.weights.split(w, w, wi, weight_unroll_);
+    dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(q, lane).atomic().vectorize(lane, lanes).vectorize(q);
+    in_registers({dot.weights, dot.part});
+}
+void ConvolutionImage::schedule_turn(Turn &dot, const Func &consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, const LoopLevel &phase) {
+    schedule_dot(dot, consumer, level, row, lane);
+    dot.rows.compute_at(phase).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(i, lanes);
+    in_registers({dot.rows});
+}
+
+void ConvolutionImage::two_slots(Func func, int64_t blocks) const {
+    if (blocks > 1 && machine_.timed()) func.hoist_storage_root().ring_buffer(2);
+}
+
+void ConvolutionImage::schedule_image(Func out) {
+    identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
+    if (image_at_once_) {
+        raw.compute_at(out, g);
+    } else if (channel_tiles_ > 1 && in_ % lanes == 0) {
+        // One block of channels comes while that before it is turned.
+        raw.compute_at(image, from[4]);
+        two_slots(raw, 2);
+    } else {
+        raw.compute_at(out, yb);
+    }
+    raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, rows_brought() + missing_rows()).bound_extent(xb, tiles_of(width_));
+    if (folded_ && !image_by_channel()) raw.align_storage(l, static_cast<int>(machine_.pad.count));
+    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
+    const int pads = static_cast<int>(machine_.pad.count);
+    image.align_storage(px, pads);
+    int update = 0;
+    for (const RDom &border : borders_) image.update(update++).unroll(border.x).vectorize(l, lanes);
+    RVar outer("io"), unrolled("i_unroll");
+    Stage turning = image.update(update);
+    turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
+    if (missing_rows()) turning.unroll(from[4]);
+    schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));
+    turned_place.compute_at(image, unrolled).vectorize(l, lanes);
+    in_registers({turned_place});
+    in_pads({identity, raw, image});
+}
+
+}  // namespace atalla

@@ -1,0 +1,80 @@
+// What the forms of a convolution in the pads share: the image, turned, so that a row of the pads is 32 channels of a place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "generators/convolution.h"
+#include "generators/vocabulary.h"
+
+namespace atalla {
+
+class ConvolutionImage {
+protected:
+    struct Dot {
+        Halide::Func weights, part;
+        explicit Dot(const std::string &name) : weights(name + "_weights"), part(name + "_part") {}
+    };
+    // A product that turns tiles: rows of the identity, in registers, through weights.
+    struct Turn : Dot {
+        Halide::Func rows;
+        explicit Turn(const std::string &name) : Dot(name), rows(name + "_rows") {}
+    };
+
+    ConvolutionImage(const ConvolutionShape &shape, const Machine &machine, const Point &point);
+
+    void define_image();
+    // In a loop nest over `out`, which has loops over blocks of rows, groups and images.
+    void schedule_image(Halide::Func out);
+    // Rows of the identity through `tile`, whose rows are the weights: row i of the product is column i of the tiles, of which
+    // `block` counts.
+    void turn(Turn &dot, const Halide::Expr &tile, const Halide::Var &lane, const Halide::Var &block, const std::vector<Halide::Var> &others);
+    void schedule_dot(Dot &dot, Halide::Func consumer, const Halide::VarOrRVar &level, const Halide::VarOrRVar &row, const Halide::Var &lane);
+    void schedule_turn(Turn &dot, const Halide::Func &consumer, const Halide::VarOrRVar &level, const Halide::VarOrRVar &row, const Halide::Var &lane, const Halide::LoopLevel &phase);
+    // Two slots where transfers can run ahead.
+    void two_slots(Halide::Func func, int64_t blocks) const;
+
+    // Transfers of rows of one channel: worth it where they fill a page of the DRAM.
+    bool by_channel(int64_t plane) const { return machine_.timed() && plane * static_cast<int64_t>(sizeof(uint16_t)) >= machine_.dram.row_bytes; }
+    int groups() const { return static_cast<int>(shape_.groups); }
+    int64_t blocks() const { return int64_t{plan_.blocks} * groups() * shape_.images; }
+    // The rows of the image of one tap in the next tile of k, for a tile of the product that begins in row `row`.
+    Halide::Expr image_row(const Halide::Expr &row, const Halide::Expr &tile) const;
+    // The kernel of a scheduled pipeline, with the image's layout.
+    KernelDefinition kernel_of(const Halide::Func &out, const Halide::ImageParam &f, const Halide::ImageParam &bias) const;
+
+    const ConvolutionShape &shape_;
+    const Machine &machine_;
+    const bool folded_;   // the kernel's rows are on lanes
+    const ConvolutionPlan plan_;
+    const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, weight_unroll_;
+    const bool image_at_once_;
+    const int band_;   // rows of the result that the lanes of one place serve
+
+    Halide::ImageParam x = vocabulary::tensor("X", shape_.x_extents());
+    Halide::Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, yb{"yb"};
+    Halide::Func identity{"identity"}, raw{"raw"}, turned_place{"turned_place"}, image{"image"};
+    Turn turned{"turned"};
+    Halide::RDom q{0, lanes, "q"};
+
+private:
+    std::vector<Halide::Expr> raw_at(const Halide::Expr &column, const Halide::Expr &channel, const Halide::Expr &row, const Halide::Expr &part, const Halide::Expr &channels, const Halide::Expr &block) const;
+    // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
+    bool image_by_channel() const { return by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
+    std::vector<Halide::RDom> borders() const;
+    int image_rows() const { return folded_ ? plan_.stored_rows / band_ : raw_rows(); }
+    // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
+    bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1; }
+    int raw_rows() const {
+        return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
+    }
+    // Rows of the padded image that come together.
+    int rows_brought() const { return raw_rows() + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows * static_cast<int>(shape_.stride_y) : 0); }
+    int image_z() const { return image_rows() * tap_tiles_; }
+
+    // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
+    Halide::RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
+    const std::vector<Halide::RDom> borders_ = borders();
+};
+
+}  // namespace atalla
