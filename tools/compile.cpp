@@ -7,12 +7,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "db/default_path.h"
 #include "graph_import/import.h"
 #include "isa/error.h"
 #include "model/compile_model.h"
 #include "runtime/describe.h"
-#include "tools/precision.h"
+#include "tools/compile_options.h"
 #include "tools/run_tool.h"
 #include "tools/tuned.h"
 
@@ -21,34 +20,13 @@ namespace {
 using namespace atalla;
 
 struct Options {
-    std::filesystem::path file, output, database;
-    std::string machine = "ax01", model;
-    std::vector<std::string> sizes;
-    PlacementOptions placement;
-    bool tune = false, no_cache = false, fill = false, no_fuse = false, one_by_one = false, json = false, quiet = false;
+    ModelOptions program;
+    std::filesystem::path file, output;
+    std::string model;
+    bool tune = false, no_cache = false, fill = false, one_by_one = false, json = false, quiet = false;
     int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
-
-// "s77=1,batch=8" once for each specialization.
-Bindings parse_sizes(const std::string &text) {
-    Bindings bindings;
-    for (size_t at = 0; at < text.size();) {
-        const size_t end = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
-        size_t used = 0;
-        int64_t value = 0;
-        try {
-            if (equals >= end) throw std::invalid_argument("");
-            value = std::stoll(text.substr(equals + 1, end - equals - 1), &used);
-        } catch (const std::exception &) {
-            used = 0;
-        }
-        if (used == 0 || used != end - equals - 1) throw Error(fmt::format("--sizes takes NAME=NUMBER,..., not '{}'", text));
-        bindings[text.substr(at, equals - at)] = value;
-        at = end + 1;
-    }
-    return bindings;
-}
 
 void write_file(const std::filesystem::path &file, const std::vector<uint8_t> &bytes) {
     std::filesystem::path partial = file;
@@ -74,21 +52,13 @@ nlohmann::ordered_json kernels_json(const CompiledModel &compiled) {
 }
 
 void compile(const Options &options) {
-    const Machine machine = find_machine(options.machine);
+    const Machine machine = find_machine(options.program.machine);
     const ImportedModel imported = import_model(options.file, {options.model});
-    CompileModelOptions how;
+    CompileModelOptions how = compile_options(options.program);
     how.name = options.file.stem().string();
     how.fill = options.fill;
-    how.fuse = !options.no_fuse;
     how.one_by_one = options.one_by_one;
-    how.placement = options.placement;
-    for (const std::string &text : options.sizes) how.sizes.push_back(parse_sizes(text));
-    const std::filesystem::path file = options.database.empty() ? default_database_path() : options.database;
-    std::optional<Database> database;
-    if (options.tune)
-        database.emplace(file);
-    else if (!options.database.empty() || std::filesystem::exists(file))   // one that was named has to be there
-        database.emplace(file, Database::Access::ReadOnly);
+    std::optional<Database> database = open_database(options.program, options.tune);
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
@@ -122,19 +92,13 @@ int main(int argc, char **argv) {
     Options options;
     app.add_option("FILE", options.file, "The .pt2 file")->required();
     app.add_option("-o,--output", options.output, "The .atl file to write")->required();
-    app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     app.add_option("--model", options.model, "Which model, if the archive holds several");
-    app.add_option("--sizes", options.sizes, "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)")->allow_extra_args(false);
+    add_model_options(app, options.program);
     app.add_flag("--fill", options.fill, "Calls may have smaller sizes than the next specialization, which is filled up: for sizes along which nothing mixes, such as a batch");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
-    app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
-    app.add_option("--on-host", options.placement.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false);
-    app.add_option("--host-kernel", options.placement.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false);
-    add_precision(app, options.placement);
-    app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");
     app.add_flag("--json", options.json, "Print a JSON object");
     app.add_flag("--quiet", options.quiet, "Print nothing");

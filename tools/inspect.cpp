@@ -25,7 +25,8 @@ using namespace atalla;
 
 struct Options {
     std::filesystem::path file, output;
-    std::string model, emit, dump_after, plan_svg, machine = "ax01";
+    std::string model, emit, dump_after, plan_svg;
+    ModelOptions program;   // of the plan
     std::vector<std::string> skipped, libraries;
     bool code = false, operators = false, parameters = false, symbols = false, support = false, plan = false;
     bool passes = false, list_passes = false, json = false;
@@ -127,8 +128,8 @@ std::string sections(const ImportedModel &model, const Options &options) {
 
 // Of the graph before the passes, which the compiler runs itself.
 void print_plan(const Graph &graph, const Options &options) {
-    const PlannedModel planned = planned_model(graph, options.machine, {options.skipped.begin(), options.skipped.end()});
-    if (options.plan) write(planned.text, options.output);
+    const PlannedModel planned = planned_model(graph, options.program, {options.skipped.begin(), options.skipped.end()});
+    if (options.plan) write(options.json ? planned.json : planned.text, options.output);
     if (!options.plan_svg.empty()) write(planned.svg, options.plan_svg);
 }
 
@@ -169,7 +170,8 @@ int main(int argc, char **argv) {
     app.add_flag("--support", options.support, "Who runs each operator, and why others do not");
     app.add_flag("--plan", options.plan, "What the compiler makes of it: kernels, segments and where each tensor lies in memory");
     app.add_option("--plan-svg", options.plan_svg, "File to draw the memory plan into");
-    app.add_option("--machine", options.machine, "Of the plan: a machine's name or file")->capture_default_str();
+    const std::vector<CLI::Option *> of_plan = add_model_options(app, options.program);
+    for (CLI::Option *option : of_plan) option->group("Options of the plan, as compile has them");
     app.add_flag("--passes", options.passes, "Run the passes first");
     app.add_option("--skip", options.skipped, "A pass to leave out (runs the others)")->allow_extra_args(false);
     app.add_option("--dump-after", options.dump_after, "Print the graph after this pass, or after 'all', to standard error");
@@ -178,5 +180,9 @@ int main(int argc, char **argv) {
     app.add_option("-o,--output", options.output, "File to write (standard output if not given)");
     app.add_option("--library", options.libraries, "Shared library with operators and passes of your own")->allow_extra_args(false);
     app.add_flag("--json", options.json, "Everything as JSON");
-    return run_tool(app, argc, argv, [&] { inspect(options); });
+    return run_tool(app, argc, argv, [&] {
+        for (const CLI::Option *option : of_plan)
+            if (option->count() > 0 && !options.plan && options.plan_svg.empty()) throw Error(fmt::format("{} is an option of the plan: give --plan or --plan-svg, too", option->get_name()));
+        inspect(options);
+    });
 }

@@ -5,15 +5,15 @@
 #include <string>
 
 #include "graph_import/graph.h"
+#include "tools/model_options.h"
 
 namespace atalla {
 
 struct PlannedModel {
-    std::string text, svg;
+    std::string text, json, svg;
 };
 
-// At the sizes that the model was exported with, with what the user's database knows. Error as from compile_model(), or in a build
-// without the operators.
-PlannedModel planned_model(const Graph &graph, const std::string &machine, const std::set<std::string> &skipped_passes);
+// Of the first sizes, with what the database knows. Error as from compile_model(), or in a build without the operators.
+PlannedModel planned_model(const Graph &graph, const ModelOptions &how, const std::set<std::string> &skipped_passes);
 
 }  // namespace atalla

@@ -1,17 +1,15 @@
-// --precision of the tools that place a model's operators.
+// --precision of the tools that compile operators or models.
 #pragma once
 
 #include <string>
 
 #include <CLI/CLI.hpp>
 
-#include "model/placement.h"
-
 namespace atalla {
 
-inline CLI::Option *add_precision(CLI::App &app, PlacementOptions &options) {
+inline CLI::Option *add_precision(CLI::App &app, bool &high) {
     return app
-        .add_option_function<std::string>("--precision", [&options](const std::string &word) { options.blocked_sums = word == "high"; },
+        .add_option_function<std::string>("--precision", [&high](const std::string &word) { high = word == "high"; },
                                           "standard, or high: products add long sums in groups, which keeps more digits and takes more cycles")
         ->check(CLI::IsMember({"standard", "high"}));
 }

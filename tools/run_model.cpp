@@ -1,5 +1,6 @@
 #include "tools/run_model.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <string_view>
@@ -31,6 +32,7 @@ std::string profile_text(const Context &context) {
 }
 
 void run(const Options &options) {
+    if (options.model.extension() == ".pt2") throw Error(fmt::format("{0} is not compiled: ./atalla compile {0} -o MODEL.atl makes what runs", options.model.string()));
     const std::shared_ptr<const Model> model = Model::load(options.model);
     Context context(model);
     const std::vector<std::filesystem::path> inputs = port_files(options.inputs, *model->table().inputs(), "input"), outputs = port_files(options.outputs, *model->table().outputs(), "output");
@@ -54,7 +56,9 @@ void run(const Options &options) {
 
 }  // namespace
 
-bool means_model(int argc, char **argv) { return argc > 1 && std::string_view(argv[1]).ends_with(".atl"); }
+bool means_model(int argc, char **argv) {
+    return std::any_of(argv + 1, argv + std::max(argc, 1), [](std::string_view word) { return word.ends_with(".atl") || word.ends_with(".pt2"); });
+}
 
 int run_model(int argc, char **argv) {
     CLI::App app("Runs a compiled model on .npy files.", "atalla-run");

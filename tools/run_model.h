@@ -3,7 +3,7 @@
 
 namespace atalla {
 
-// Does this command line mean a model: is its first argument a .atl file?
+// Does this command line mean a model: is an argument a .atl file, or a .pt2 file that has to be compiled first?
 bool means_model(int argc, char **argv);
 // Parses it and runs. Returns the exit status.
 int run_model(int argc, char **argv);

@@ -18,7 +18,6 @@
 #include "isa/write_file.h"
 #include "model/workloads.h"
 #include "tools/emit.h"
-#include "tools/precision.h"
 #include "tools/run_tool.h"
 #include "tools/tune_list.h"
 #include "tools/tune_report.h"
@@ -38,7 +37,6 @@ struct Options {
     uint64_t seed = 1;
     bool json = false, quiet = false, all_operators = false, explain = false, dry_run = false, prove = false, retune = false, no_opt = false, verify_database = false, winners = false;
     int64_t sample = 0;
-    atalla::PlacementOptions placement;   // of --model
 };
 
 // "64" trials or "10s".
@@ -75,10 +73,12 @@ atalla::TuneOptions tune_options(const Options &given) {
 bool is_list(const Options &options) { return !options.shapes.empty() || !options.model.empty() || options.all_operators; }
 
 // What a model asks of the accelerator, each distinct workload with its count.
-atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const atalla::Machine &machine, const atalla::PlacementOptions &placement) {
+atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const atalla::Machine &machine, bool high_precision) {
     atalla::ImportOptions import;
     import.check_data = false;
     const atalla::ImportedModel model = atalla::import_model(file, import);
+    atalla::PlacementOptions placement;
+    placement.blocked_sums = high_precision;
     atalla::WorkloadList list;
     for (atalla::ModelWorkload &one : atalla::model_workloads(model.graph, machine, placement))
         list.add({one.op, one.workload, one.op->name() + " " + one.workload->shape(), one.count});
@@ -87,15 +87,15 @@ atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const
 }
 
 atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what, const atalla::Machine &machine) {
-    if (is_list(options) && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.arguments().begin()->first));
+    if (is_list(options) && !what.given().empty()) throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.given().begin()->first));
     if (options.all_operators) return atalla::workloads_of_all_operators();
-    if (!options.model.empty()) return workloads_of_model(options.model, machine, options.placement);
+    if (!options.model.empty()) return workloads_of_model(options.model, machine, what.high_precision());
     const atalla::Operator &op = what.op();
     if (!options.shapes.empty()) {
         if (op.name() != "gemm") throw Error(fmt::format("a file of shapes lists matrix products, but the operator is {}", op.name()));
         return atalla::workloads_of_shapes(options.shapes);
     }
-    if (!options.workload.empty() && !what.arguments().empty()) throw Error(fmt::format("--{} cannot be given with --workload, which has the sizes", what.arguments().begin()->first));
+    if (!options.workload.empty() && !what.given().empty()) throw Error(fmt::format("--{} cannot be given with --workload, which has the sizes", what.given().begin()->first));
     std::shared_ptr<const atalla::Workload> workload = options.workload.empty() ? op.workload(what.arguments()) : op.parse(options.workload);
     atalla::WorkloadList list;
     list.add({&op, workload, op.name() + " " + workload->shape(), 1});
@@ -259,13 +259,13 @@ int main(int argc, char **argv) {
     CLI::Option *machine = app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str();
     CLI::Option *shapes = app.add_option("--shapes", options.shapes, "Tune every product of this file, as examples/shapes/*.json");
     CLI::Option *model = app.add_option("--model", options.model, "Tune what this model (.pt2) asks of the accelerator")->excludes(shapes);
-    atalla::add_precision(app, options.placement)->needs(model);
-    app.add_flag("--all-ops", options.all_operators, "Tune every operator at its default size")->excludes(shapes)->excludes(model);
+    CLI::Option *all = app.add_flag("--all-ops", options.all_operators, "Tune every operator at its default size")->excludes(shapes)->excludes(model);
     app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     CLI::Option *budget = app.add_option("--budget", options.budget, "Trials, such as 64, or seconds, such as 10s (default: 32 trials for each shape); a list shares it by expected gain");
     app.add_option("--trials", options.trials, "The same; 0: a schedule at once, from the draft and from what the database knows of other shapes")->excludes(budget);
     app.add_flag("--dry-run", options.dry_run, "Only list what would be tuned, with counts, the most expensive first");
-    app.add_option("--workload", options.workload, "The workload as text, as --dry-run --json and atalla-db list print it");
+    CLI::Option *workload = app.add_option("--workload", options.workload, "The workload as text, as --dry-run --json and atalla-db list print it");
+    what.precision_option()->excludes(shapes)->excludes(all)->excludes(workload);
     app.add_flag("--explain", options.explain, "With --trials 0: say from whom the schedule comes");
     app.add_flag("--prove", options.prove, "Visit the whole space, each point for as long as the best takes: nothing in it is faster then");
     app.add_option("--effort", options.effort, "Budget by word: draft, quick, normal, thorough or exhaustive");

@@ -6,6 +6,7 @@
 
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "tools/precision.h"
 
 namespace atalla {
 
@@ -33,6 +34,7 @@ const Operator *named_operator(int argc, char **argv) {
 WorkloadOptions::WorkloadOptions(CLI::App &app, int argc, char **argv, bool sizes) {
     app.add_option("--op", op_, "Operator: a name of ./atalla ops, or an ATen schema")->capture_default_str();
     if (sizes) app.add_option("--shape", shape_, "Sizes of the tensors as PyTorch has them, 128x64,64; of gemm: MxNxK");
+    precision_ = add_precision(app, high_precision_);
     const Operator *named = named_operator(argc, argv);
     if (named != nullptr) {
         add_arguments(app, *named, sizes, fmt::format("Arguments of {}", named->name()));
@@ -55,6 +57,15 @@ void WorkloadOptions::add_arguments(CLI::App &app, const Operator &op, bool size
 const Operator &WorkloadOptions::op() const { return find_operator(op_); }
 
 WorkloadArguments WorkloadOptions::arguments() const {
+    WorkloadArguments all = given();
+    if (!high_precision_) return all;
+    const Operator &named = op();
+    if (!takes_argument(named, "sums")) throw Error(fmt::format("{} adds in one order only: --precision high is for matrix products", named.name()));
+    all.try_emplace("sums", "blocked");
+    return all;
+}
+
+WorkloadArguments WorkloadOptions::given() const {
     WorkloadArguments given;
     if (!shape_.empty()) given["shape"] = shape_;
     for (const auto &[name, value] : values_)

@@ -38,6 +38,7 @@ TEST(InspectTool, WritesSectionsToAFile) {
 }
 
 TEST(InspectTool, WritesJson) {
+    EXPECT_EQ(nlohmann::json::parse(inspect(model + " --plan --no-fuse --json").out).at("segments"), 1);
     const nlohmann::json json = nlohmann::json::parse(inspect(model + " --json --support").out);
     EXPECT_EQ(json.at("nodes").at(0).at("target"), "aten::mul.Tensor");
     EXPECT_EQ(json.at("inputs").at(0).at("value").at("dtype"), "float32");
@@ -52,6 +53,10 @@ TEST(InspectTool, RefusesWithOneSentence) {
                                              {model + " --model other", "no model 'other'; there are model"},
                                              {model + " --emit rpn -o /nowhere/x", "/nowhere/x: cannot be written"},
                                              {model + " --library /nowhere.so", "/nowhere.so: cannot be loaded"},
+                                             {model + " --precision high", "--precision is an option of the plan: give --plan or --plan-svg, too"},
+                                             {model + " --plan --precision low", "--precision: low not in {standard,high}"},
+                                             {model + " --plan --sizes 3", "--sizes takes NAME=NUMBER,..., not '3'"},
+                                             {model + " --plan --machine ax02", "ax02"},
                                              {"model.atl --emit mlir", "a compiled model has no graph any more: only --json and -o go with a .atl file"},
                                              {"", "name a .pt2 or .atl file"}}) {
         const atalla::Output output = inspect(arguments);

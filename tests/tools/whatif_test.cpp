@@ -79,6 +79,14 @@ TEST_F(WhatIfTool, NamesRetuneWhereTheScheduleIsNone) {
                 HasSubstr("the schedule kept is none for this machine (--retune looks for one that is): weight_unroll = "));
 }
 
+TEST_F(WhatIfTool, HighPrecisionIsTheOrderOfSumsThatKeepsMoreDigits) {
+    const nlohmann::json high = rows("--op gemm --shape 32x32x1024 --precision high"), blocked = rows("--op gemm --shape 32x32x1024 --sums blocked");
+    EXPECT_EQ(high, blocked);
+    EXPECT_NE(high, rows("--op gemm --shape 32x32x1024 --precision standard"));
+    EXPECT_THAT(error_of("--op relu --precision high --quiet"), HasSubstr("relu adds in one order only: --precision high is for matrix products"));
+    EXPECT_THAT(error_of(program_ + " --precision high"), HasSubstr("give a program file or an operator, not both"));
+}
+
 TEST_F(WhatIfTool, FewerRegisterBanksAreStillAMachine) {
     for (const nlohmann::json &row : rows("--op gemm --shape 32x32x32 --sweep regs.scalar_banks=1,2 --sweep regs.vector_banks=1,2")) EXPECT_GT(row.at("cycles"), 0) << row;
 }
