@@ -58,8 +58,9 @@ TAIL = """
 * **softmax, layer_norm and rms_norm** overlap rows. Short rows follow each other at one distance, eight rows of 128 in the 168 cycles that their
   lanes take, and each loads the weights for itself where that makes the loop shorter; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk
   through one bank group of the DRAM at a time. Whether long rows are weights of the array that one row of ones sums, and whether their
-  steps wait in registers or in the pads, the search decides; a value must not live longer than an iteration takes, which keeps rows of
-  12 vectors and more from overlapping where one row is all of an iteration and its steps are in registers.
+  steps wait in registers or in the pads, the search decides; a value in a register must not live longer than an iteration takes, so rows of
+  12 vectors and more overlap where their steps wait in the pads: a row of 768 of layer_norm follows the one before after the 216 cycles that the multiplier
+  takes. Rows of more than 36 vectors make too many values and too much code for that: their passes are loops, one after the other.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** of channels that end inside vectors takes a group as one row of vectors, with rows for the weights and biases of each vector that are made
   once. Tiles of up to 32 vectors are weights of the array. A square reads one register twice, which costs two cycles of a bank each; a loop that fills a
