@@ -47,7 +47,7 @@ private:
             // A pad has one transfer at a time.
             for (auto entry = pending_.begin(); entry != pending_.end();)
                 entry = ended(entry->second, [&](const Transfer &t) { return t.pad == op.pad; }) ? pending_.erase(entry) : std::next(entry);
-            pending_[op.dst].push_back({path_, op.pad});
+            if (op.dst.defined()) pending_[op.dst].push_back({path_, op.pad});
         } else if (!op.value) {
             for (Reg r : op.src) {
                 const auto found = pending_.find(r);
