@@ -75,7 +75,7 @@ int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const 
     const int64_t straight = own["vector_unroll"] * own["row_unroll"], pads = own["vector_unroll"] % machine.pad.count == 0 || straight == rows * vectors ? 1 : machine.pad.count;
     const int64_t made = ceil_div(point[outer_name(block_rows)] > 0 ? shape.m : std::min(point["rows"], shape.m), machine.pad.count) * machine.pad.count;
     int64_t all = cost.row_tensors * slots * rows + cost.fixed_rows;
-    if (own["vector_unroll"] < vectors || own["stored"] != 0) all += cost.steps_in_pads * own["row_unroll"];
+    all += steps_in_pads(shape.prologue->row_shape(), own, cost) * own["row_unroll"];
     return vectors * (pads * all + made);
 }
 

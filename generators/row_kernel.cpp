@@ -27,6 +27,12 @@ double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exp
 
 }  // namespace
 
+int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost) {
+    const bool loops = point["vector_unroll"] < shape.vectors();
+    if (!loops) return point["stored"] != 0 ? cost.steps_in_pads : 0;
+    return cost.steps_in_pads - (point["grouped"] != 0 ? cost.light_steps : 0);
+}
+
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost) {
     const int64_t vectors = shape.vectors();
     std::vector<int64_t> rows, row_unrolls, vector_unrolls;
@@ -43,11 +49,11 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
         const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
         std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors), {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
-        if (unroll < vectors || point["stored"] != 0) uses.insert(uses.end(), static_cast<size_t>(cost.steps_in_pads * point["row_unroll"]), {vectors, round});
+        uses.insert(uses.end(), static_cast<size_t>(steps_in_pads(shape, point, cost) * point["row_unroll"]), {vectors, round});
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
     });
@@ -131,7 +137,7 @@ std::string row_words(const RowShape &shape, const Point &point) {
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
-    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time, steps in the pads", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
+    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix)
@@ -161,6 +167,9 @@ Func RowKernel::row_of(const std::string &name) {
 }
 
 void RowKernel::each(Func step) { each_.push_back(std::move(step)); }
+void RowKernel::each_light(Func step) {
+    if (!makes_again()) each(std::move(step));
+}
 void RowKernel::single(Func step) { single_.push_back(std::move(step)); }
 void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(step), std::move(lane)); }
 

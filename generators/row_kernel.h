@@ -34,6 +34,7 @@ struct RowCost {
     double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
     int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
     int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
+    int64_t light_steps = 0;               // of these, those that take less than a store and a load: RowKernel::each_light()
     int64_t row_tensors = 1;               // tensors of rows that are read
     bool waits = true;                     // is what one step makes read by a step behind a sum?
     double row_latency = 0;                // more cycles of latency for each further row in straight-line code
@@ -44,6 +45,9 @@ struct RowCost {
 // row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes where
 // rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights; `stored`, whether
 // the steps of such a row in straight-line code are in the pads, where they do not fill the registers.
+// Rows of the pads that the steps of a row take for each of its vectors.
+int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost);
+
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
@@ -69,6 +73,8 @@ public:
 
     // An element-wise step, in registers where the rows are unrolled, else in the pads.
     void each(Halide::Func step);
+    // One that takes less than a store and a load: where the vectors of a row are loops and weights of the array, each reader makes it itself.
+    void each_light(Halide::Func step);
     // Something of a row: one value, or 32 lanes of them.
     void single(Halide::Func step);
     void lanes_of(Halide::Func step, Halide::Var lane);
@@ -129,6 +135,7 @@ private:
     Halide::Func ones_{"ones"};
     Halide::Var k_{"k"}, w_{"w"}, unrolled_row_{"m_unroll"}, unrolled_vector_{"n_unroll"};
     std::vector<Input> inputs_;
+    bool makes_again() const { return grouped_ && !unrolled(); }
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;
     std::vector<Sum> sums_;

@@ -138,7 +138,8 @@ RowCost norm_cost(const NormShape &norm) {
     cost.values = 2 + (norm.addends > 0);
     cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;
-    cost.steps_in_pads = (norm.centred ? 2 : 1) + (norm.addends > 0);
+    cost.light_steps = norm.centred ? 2 : 1;
+    cost.steps_in_pads = cost.light_steps + (norm.addends > 0);
     cost.waits = norm.centred || norm.addends > 0;
     cost.packets = norm.centred ? 10 : 8;
     return cost;
@@ -166,13 +167,13 @@ public:
             mean(k.m) = strict_float(total(k.m) * share);
             k.single(mean);
             centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(mean(k.m)));
-            k.each(centred);
+            k.each_light(centred);
         }
         const auto value = [&]() -> Expr { return norm_.centred ? centred(k.n, k.m) : x(k.n, k.m); };
         const Expr squared = strict_float(value() * value());
         // Behind the last element x is 0, so x minus the mean is not.
         square(k.n, k.m) = shape_.length % 32 == 0 || !norm_.centred ? squared : select(k.n < k.length(), squared, bf16(0.0f));
-        k.each(square);
+        k.each_light(square);
         const Func squares = k.sum("squares", square);
         scale(k.m) = machine_rcp(machine_sqrt(strict_float(strict_float(squares(k.m) * share) + static_cast<float>(norm_.epsilon))));
         k.single(scale);

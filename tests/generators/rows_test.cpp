@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -118,6 +119,22 @@ TEST_F(Rows, LongRows) {
     const std::vector<std::string> sums = {"sum", "mean", "var"};
     for (size_t i = 0; i < sums.size(); i++)
         check(sums[i], {{"shape", fmt::format("{}x{}", 2 + below(5), lengths[i % lengths.size()])}, {"dim", "1"}}, i);
+}
+
+// Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes them.
+TEST_F(Rows, LightStepsOfLoopsAreMadeByTheirReaders) {
+    if (!machine.timed()) GTEST_SKIP() << "such rows do not fit small pads";
+    const auto workload = find_operator("layer_norm").workload({{"shape", "3x1024"}});
+    const auto rows_stored = [&](int64_t grouped) {
+        const KernelDefinition kernel = workload->build(machine, {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", grouped}});
+        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, {TensorData(3 * 1024, bf16_truncate(0.5f))});
+        EXPECT_TRUE(run.result.ok) << run.result.error;
+        const auto &bytes = run.result.counters.pad_store_bytes;
+        return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}) / 64;
+    };
+    constexpr uint64_t vectors = 3 * 32;
+    EXPECT_LT(rows_stored(1), 2 * vectors);   // results, and a few rows of sums
+    EXPECT_GE(rows_stored(0), 3 * vectors);
 }
 
 TEST_F(Rows, BatchNorm) {
