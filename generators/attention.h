@@ -62,6 +62,13 @@ struct AttentionShape {
     int64_t tiles_seen(int64_t rows, int64_t block) const { return std::min((block + 1) * ceil_div(rows, lanes), tiles_of(keys)); }
     // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
     bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % (rows * blocks) == 0; }
+    // Are so many blocks of so many rows all queries of a head, whose results then leave a block at a time, beside the computation of others?
+    bool results_pass(const Machine &machine, int64_t rows, int64_t blocks, int64_t heads) const {
+        return machine.timed() && heads == 1 && key_blocks() == 1 && blocks > 2 && queries == rows * blocks;
+    }
+    // Do queries come so, too? Where loops over tiles vary their transfers start in front of these; in others they would start inside, whose iterations
+    // would not overlap.
+    bool queries_pass(const Machine &machine, int64_t rows, int64_t blocks, int64_t heads) const { return results_pass(machine, rows, blocks, heads) && skips_hidden(rows); }
     // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?
     bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?

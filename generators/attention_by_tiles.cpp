@@ -18,7 +18,7 @@ namespace {
 class TiledAttention : public AttentionPipeline {
 public:
     TiledAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
-        : AttentionPipeline(shape, machine, point), tile(0, key_tiles_, "tile_varying"), visible(0, key_tiles_, "visible_varying"), joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
+        : AttentionPipeline(shape, machine, point), tile(first_tile(), key_tiles_ - first_tile(), "tile_varying"), visible(0, key_tiles_, "visible_varying"), joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
         if (key_blocks_ > 1) keys_at_ = LoopLevel(O, joined.y);
     }
 
@@ -26,7 +26,7 @@ private:
     void define_softmax() override {
         for (RDom *tiles : {&tile, &visible}) where_seen(*tiles);
         // In float32, which Halide's JIT has a maximum of.
-        define(largest_lanes, own({j, i}), lowest_score);
+        define(largest_lanes, own({j, i}), sees_first() ? f32(X(own({j, i, 0}))) : Expr(lowest_score));
         // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its value then.
         const Expr score = f32(X(own({j, i, tile}))), largest_yet = largest_lanes(own({j, i}));
         largest_lanes(own({j, i})) = select(strict_float(score > largest_yet), score, largest_yet);
@@ -40,6 +40,10 @@ private:
         define(p, own({j, i, tt}), undef<BFloat>());
         p(own({j, i, visible})) = weight(strict_float(X(own({j, i, visible})) - (key_blocks_ > 1 ? subtracted : M)(own({j, i}))));
     }
+    // Does every row see a key of the first tile? The largest scores start with it then, and need no constants; where loops over tiles vary, they have it
+    // once more, so that there are two iterations that overlap.
+    bool sees_first() const { return key_blocks_ == 1 && !shape_.mask; }
+    int first_tile() const { return sees_first() && !leaves_out() ? 1 : 0; }
     // exp of a distance from the largest score.
     Expr weight(const Expr &distance) const { return machine_exp(scales_late_ ? scaled(distance) : distance); }
 
@@ -96,7 +100,7 @@ private:
             O.update().unroll(joined.x);
             in_pads({O});
         }
-        at_block_beside(Y);
+        result_at_block(Y);
         // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
         constexpr int reciprocals = 8;
         in_groups(Stage(Y), std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});

@@ -16,9 +16,10 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       depth_tiles_(static_cast<int>(tiles_of(shape.depth))), width_tiles_(static_cast<int>(shape.width_tiles())), rows_(static_cast<int>(shape.block_rows(point))),
       blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
-      whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())),
-      mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"), beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"),
-      summed(0, key_tiles_, "summed_varying"), last_seen(0, diagonal_tiles_, "last_seen_varying"), before(-hidden_rows_, hidden_rows_, "before") {}
+      whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
+      q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
+      beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
+      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, hidden_rows_, "before") {}
 
 KernelDefinition AttentionPipeline::build() {
     define_operands();
@@ -112,6 +113,10 @@ void AttentionPipeline::define_penalties() {
     const Expr hidden = bf16(-infinity), seen = bf16(0.0f);
     behind(j) = select(j < keys_ % lanes, seen, hidden);
     // By the distance of the query from the first key of a tile.
+    if (hides_diagonal()) {
+        later(j, o) = select(j <= o, seen, hidden);
+        return;
+    }
     later(j, o) = seen;
     later(j, before) = hidden;
     later(j, diagonal) = select(j <= diagonal, seen, hidden);
@@ -146,10 +151,14 @@ void AttentionPipeline::define_scores() {
         const std::vector<Expr> last = own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending});
         X(last) = strict_float(X(last) + behind(j));
     }
+    // Of the last tiles of a block its first queries see nothing, and those behind them a key more each.
     if (hides_diagonal()) {
-        if (key_blocks_ > 1) last_seen.where(last_seen.x < (kb - ig + 1) * diagonal_tiles_);
-        const std::vector<Expr> at_end = own({j, i, ib * diagonal_tiles_ + last_seen});
-        X(at_end) = strict_float(X(at_end) + later(j, i - last_seen * lanes));
+        for (RDom *tiles : {&unseen, &last_seen})
+            if (key_blocks_ > 1) tiles->where(tiles->y < (kb - ig + 1) * diagonal_tiles_);
+        unseen.where(unseen.x < unseen.y * lanes);
+        X(own({j, unseen.x, ib * diagonal_tiles_ + unseen.y})) = bf16(-infinity);
+        const std::vector<Expr> diagonal_at = own({j, last_seen.y * lanes + last_seen.x, ib * diagonal_tiles_ + last_seen.y});
+        X(diagonal_at) = strict_float(X(diagonal_at) + later(j, last_seen.x));
     }
 }
 
@@ -214,6 +223,14 @@ void AttentionPipeline::at_block_beside(Func f) const {
     at_block(f);
     if (machine_.timed() && shape_.streams(rows_, blocks_)) f.hoist_storage_root().ring_buffer(2);
 }
+void AttentionPipeline::result_at_block(Func f) const {
+    if (results_pass_) {
+        f.compute_at(out, ob).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, 1);
+        f.hoist_storage_root().ring_buffer(2);
+    } else {
+        at_block_beside(f);
+    }
+}
 void AttentionPipeline::at_keys(Func f, bool AttentionBatch::*has) const {
     at_block(f, has);
     if (key_blocks_ > 1) f.compute_at(keys_at_).bound_extent(kb, 1);
@@ -249,7 +266,7 @@ void AttentionPipeline::schedule() {
 
 void AttentionPipeline::schedule_out() {
     out.bound(d, 0, width_).bound(i, 0, queries_);
-    Var ob("ob"), lane("lane"), column("column");
+    Var lane("lane"), column("column");
     out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {lane, ii, column, ob};
     if (heads_ > 1) {
@@ -320,6 +337,9 @@ void AttentionPipeline::schedule_queries() {
             f.compute_at(X, alike ? ib : batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
             f.bound_extent(i, rows_).bound_storage(i, stored_rows());
             if (!alike) f.bound_extent(ib, blocks_);
+        } else if (queries_pass_) {
+            f.compute_at(X, ib).hoist_storage(out, io).ring_buffer(2);
+            f.bound_extent(i, rows_).bound_storage(i, stored_rows());
         } else {
             at_block_beside(f);
         }
@@ -348,10 +368,15 @@ void AttentionPipeline::schedule_scores() {
         behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
         in_pads({behind});
     }
-    if (hides_diagonal()) in_groups(X.update(update++), lane_rows(), j, {iu}, {last_seen.x, ib});
+    if (hides_diagonal()) {
+        RVar group("group"), row("row_unroll");
+        const int unroll = std::gcd(lane_rows(), lanes);
+        for (const RDom &tiles : {unseen, last_seen}) X.update(update++).split(tiles.x, group, row, unroll).reorder(j, row, group, tiles.y, ib).vectorize(j, lanes);
+    }
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
-        for (int u = 0; u < 2; u++) later.update(u).vectorize(j, lanes);
+        if (hides_diagonal()) later.bound(o, 0, lanes).split(o, o, ou, 4);   // a mask waits for scalar operations: several at a time
+        for (int u = 0; u < later.num_update_definitions(); u++) later.update(u).vectorize(j, lanes);
         in_pads({later});
     }
 }
@@ -364,7 +389,6 @@ int AttentionPipeline::lane_rows() const {
 }
 int AttentionPipeline::most_hidden_rows() const {
     if (!skips_) return lanes * key_tiles_;
-    if (key_blocks_ > 1) return lanes * (diagonal_tiles_ - 1);
     int64_t most = 0;
     for (int64_t block = 0; block < blocks_; block++) most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
     return static_cast<int>(most);

@@ -58,9 +58,11 @@ protected:
     void schedule_sums(Func result);
     // Rows of a block in groups, each group straight-line code.
     void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
-    // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; for one block of keys.
+    // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; a result, which leaves a block at a
+    // time where all are together; for one block of keys.
     void at_block(Func f, bool AttentionBatch::*has = nullptr) const;
     void at_block_beside(Func f) const;
+    void result_at_block(Func f) const;
     void at_keys(Func f, bool AttentionBatch::*has = nullptr) const;
     int stored_rows() const;
     // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too
@@ -109,9 +111,10 @@ protected:
     const bool scales_late_ = shape_.scale > 0 && !shape_.mask;   // the distance from the largest score, where lanes have nothing else to multiply
     const bool whole_rows_;     // go through the softmax in straight-line code
     const bool skips_;          // tiles that no query of a block sees
+    const bool queries_pass_, results_pass_;   // a block at a time
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
-    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ig{"ig"}, kb{"kb"}, head{"head"};
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"};
     Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"};
     RDom r{0, lanes, "r"};
     Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
@@ -121,13 +124,13 @@ private:
     const int hidden_rows_ = most_hidden_rows();   // by which a query is at most in front of a tile
 
     Halide::ImageParam q, key, value, mask;
-    Var t{"t"}, ii{"ii"}, o{"o"}, wi{"w_unroll"};
+    Var t{"t"}, ii{"ii"}, o{"o"}, ou{"o_unroll"}, wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"};
     std::vector<Func> Qs, Ks;   // of each tile of the depth
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
-    RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, before, diagonal{0, lanes - 1, "diagonal"};
+    RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, diagonal{0, lanes - 1, "diagonal"};
 };
 
 }  // namespace atalla

@@ -24,15 +24,16 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t slots = machine.timed() && shape.streams(rows, together) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
     const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
+    const int64_t two_blocks = 2 * stored / together;
     const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come || by_blocks ? 2 : key_heads;
     int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
-    sum += stored * (q_slots * depth_tiles + heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles)));
-    sum += stored * tiles_of(shape.width) * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots);
+    sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
-    if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : 2 * rows - lanes);
+    if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
     return sum + round;
 }
 bool fits(const AttentionShape &shape, const Machine &machine, const Point &point) { return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16; }

@@ -134,7 +134,7 @@ private:
             // All queries of a head in a row, so that few transfers bring them away.
             Y.hoist_storage_root().ring_buffer(2).reorder_storage(d, i, ib, c);
         } else {
-            at_block_beside(Y);
+            result_at_block(Y);
         }
         schedule_sums(Y);
     }

@@ -65,6 +65,29 @@ TEST(Attention, LeavesHiddenTilesOut) {
     }
 }
 
+// Where all blocks of queries are together, each comes and leaves while others are computed: by tiles of keys and in whole rows, with masks and without,
+// of several heads, and where the last tile of keys is not whole.
+TEST(Attention, QueriesComeAndResultsLeaveByBlocks) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        std::string shape;
+        int64_t blocks, row_unroll;
+        WorkloadArguments more;
+    };
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
+    for (const Case &c : {Case{"320x33,320x33,320x20", 5, 64, {}}, Case{"3x320x33,3x320x33,3x320x20", 5, 64, causal}, Case{"180x20,300x20,300x33", 3, 60, {}}, Case{"192x20,290x20,290x33", 3, 64, causal},
+                          Case{"320x20,300x20,300x20", 5, 64, causal}, Case{"192x20,290x20,290x40,192x290", 3, 64, {}}, Case{"2x2x192x20,2x1x288x20,2x1x288x20", 3, 64, shared}, Case{"2x96x40,2x96x40,2x96x33", 3, 32, {}},
+                          Case{"2x160x40,2x160x40,2x160x33", 5, 32, causal}}) {
+        SCOPED_TRACE(c.shape);
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        const Point point = {{"rows", c.blocks * c.row_unroll}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 4}, {"weight_unroll", 8}, {"heads", 1}};
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
 // Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
 // this one where all blocks are alike.
 TEST(Attention, JoinsBlocksOfKeys) {
