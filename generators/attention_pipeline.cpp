@@ -375,7 +375,8 @@ void AttentionPipeline::schedule_scores() {
     }
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
-        if (hides_diagonal()) later.bound(o, 0, lanes).split(o, o, ou, 4);   // a mask waits for scalar operations: several at a time
+        // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of keys.
+        if (hides_diagonal() && key_blocks_ == 1) later.bound(o, 0, lanes).split(o, o, ou, 4);
         for (int u = 0; u < later.num_update_definitions(); u++) later.update(u).vectorize(j, lanes);
         in_pads({later});
     }
