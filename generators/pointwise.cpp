@@ -1,5 +1,6 @@
 #include "generators/pointwise.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     nest_ = collapse(result_, shapes);
     if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
     rest_ = without_parts(expression_);
-    count_ = count_of(rest_);
+    count_ = count_lane_operations(lanes_of(rest_));
     blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()));
 }
 
@@ -96,15 +97,17 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
 KernelWork PointwiseWorkload::work(const Machine &) const {
     KernelWork work;
     work.bytes = tensor_bytes();
-    const auto counted = [&](const LaneCount &count, int64_t elements) {
+    // What some inputs lack the dimensions of can be computed once for all elements along these.
+    for (const auto &[inputs, count] : lane_operations_by_inputs(lanes_of(expression_))) {
+        int64_t elements = 1;
+        for (size_t d = 0; d < nest_.dims.size(); d++)
+            if (std::ranges::any_of(inputs, [&](const std::string &name) { return nest_.is_present(input_of(name), d); })) elements *= nest_.dims[d].extent;
         const int64_t vectors = tiles_of(elements);
         work.lanes.adds += count.work.adds * vectors;
         work.lanes.muls += count.work.muls * vectors;
         work.lanes.exps += count.work.exps * vectors;
         work.copies += count.copies * vectors;
-    };
-    counted(count_, outputs_[0].elements());
-    for (const Part &part : parts_) counted(count_of(part.node), nest_.dims[part.dim].extent);
+    }
     const int64_t vectors = tiles_of(outputs_[0].elements());
     work.rows_loaded = work.rows_stored = vectors;
     return work;
@@ -135,10 +138,10 @@ ExpressionNode PointwiseWorkload::without_parts(const ExpressionNode &node) {
     return rest;
 }
 
-LaneCount PointwiseWorkload::count_of(const ExpressionNode &node) {
+Expr PointwiseWorkload::lanes_of(const ExpressionNode &node) {
     std::map<std::string, Expr> values;
     for (const std::string &name : node.inputs()) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
-    return count_lane_operations(machine_expression(node, values));
+    return machine_expression(node, values);
 }
 
 std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -200,24 +201,60 @@ double exact_expression(const ExpressionNode &node, const std::map<std::string, 
     return value;
 }
 
+namespace {
+
+struct LaneCounter : Internal::IRVisitor {
+    std::map<std::set<std::string>, LaneCount> counts;
+    std::map<std::string, std::set<std::string>> equal_parts;   // with the inputs of each
+    std::set<std::string> inputs;                               // of what is being visited
+    using IRVisitor::visit;
+
+    // Visits what an operation reads: the count that the operation belongs to.
+    template <class Node>
+    LaneCount &counted(const Node *node) {
+        std::set<std::string> around = std::exchange(inputs, {});
+        IRVisitor::visit(node);
+        LaneCount &count = counts[inputs];
+        inputs.merge(around);
+        return count;
+    }
+    void visit(const Internal::Variable *v) override {
+        const auto part = equal_parts.find(v->name);
+        if (part == equal_parts.end()) inputs.insert(v->name);
+        else inputs.insert(part->second.begin(), part->second.end());
+    }
+    void visit(const Internal::Let *let) override {
+        std::set<std::string> around = std::exchange(inputs, {});
+        let->value.accept(this);
+        equal_parts[let->name] = std::exchange(inputs, std::move(around));
+        let->body.accept(this);
+    }
+    void visit(const Internal::Call *call) override {
+        LaneCount &count = counted(call);
+        if (call->name == "atalla_exp") count.work.exps++;
+        else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div)) count.work.muls++;
+        else if (call->is_strict_float_intrinsic()) count.work.adds++;
+    }
+    void visit(const Internal::Select *select) override { counted(select).copies++; }
+};
+
+}  // namespace
+
+std::map<std::set<std::string>, LaneCount> lane_operations_by_inputs(const Expr &e) {
+    LaneCounter counter;
+    Internal::common_subexpression_elimination(e, true).accept(&counter);
+    return std::move(counter.counts);
+}
+
 LaneCount count_lane_operations(const Expr &e) {
-    // Visits each node once.
-    struct Counter : Internal::IRGraphVisitor {
-        LaneCount count;
-        using IRGraphVisitor::visit;
-        void visit(const Internal::Call *call) override {
-            if (call->name == "atalla_exp") count.work.exps++;
-            else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div)) count.work.muls++;
-            else if (call->is_strict_float_intrinsic()) count.work.adds++;
-            IRGraphVisitor::visit(call);
-        }
-        void visit(const Internal::Select *select) override {
-            count.copies++;
-            IRGraphVisitor::visit(select);
-        }
-    } counter;
-    e.accept(&counter);
-    return counter.count;
+    LaneCount all;
+    for (const auto &[inputs, count] : lane_operations_by_inputs(e)) {
+        all.work.adds += count.work.adds;
+        all.work.muls += count.work.muls;
+        all.work.exps += count.work.exps;
+        all.copies += count.copies;
+    }
+    return all;
 }
 
 }  // namespace atalla

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,5 +48,7 @@ struct LaneCount {
     int64_t all() const { return work.adds + work.muls + work.exps + copies; }
 };
 LaneCount count_lane_operations(const Halide::Expr &e);
+// The same by the variables that they depend on.
+std::map<std::set<std::string>, LaneCount> lane_operations_by_inputs(const Halide::Expr &e);
 
 }  // namespace atalla

@@ -48,8 +48,8 @@ private:
     // The only dimension that all inputs of a call have, where others are without it.
     std::optional<size_t> only_dim(const ExpressionNode &node) const;
     ExpressionNode without_parts(const ExpressionNode &node);
-    // What an expression costs does not depend on the shape.
-    static LaneCount count_of(const ExpressionNode &node);
+    // The machine's operations of an expression, over a variable for each input.
+    static Halide::Expr lanes_of(const ExpressionNode &node);
 
     ExpressionNode expression_, rest_;   // rest_: with parts in place of what they compute
     std::vector<std::string> names_;

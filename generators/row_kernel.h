@@ -103,6 +103,8 @@ private:
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, std::vector<Halide::VarOrRVar> around);
+    // Do readers make light steps?
+    bool makes_again() const { return grouped_ && !unrolled(); }
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(Halide::Func result, const Halide::Var &row);
     struct Sum {
@@ -135,7 +137,6 @@ private:
     Halide::Func ones_{"ones"};
     Halide::Var k_{"k"}, w_{"w"}, unrolled_row_{"m_unroll"}, unrolled_vector_{"n_unroll"};
     std::vector<Input> inputs_;
-    bool makes_again() const { return grouped_ && !unrolled(); }
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;
     std::vector<Sum> sums_;

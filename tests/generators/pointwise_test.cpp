@@ -145,6 +145,16 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
 }
 
 // Long rows that end inside vectors take transfers of their own for their ends in every pad that they go round.
+// What depends on one operand alone is computed once for all elements that share it: no bound may count it for each of them.
+TEST(Pointwise, BoundOfWhatNumbersOfRowsShare) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("div").workload({{"shape", "3x48x33,3x1x1"}});
+    const Evaluation run = Evaluator(workload, machine).evaluate({{"block", 3}, {"pads", 4}, {"parts", 0}, {"unroll", 8}});
+    ASSERT_EQ(run.reason, "");
+    EXPECT_GE(run.cycles, workload->bound(machine).cycles);
+    EXPECT_LT(workload->bound(machine).cycles, find_operator("div").workload({{"shape", "3x48x33,3x48x33"}})->bound(machine).cycles);
+}
+
 TEST(Pointwise, DraftOfRowsThatEndInsideVectors) {
     for (const auto &[op, shape, block] : std::vector<std::tuple<const char *, const char *, int64_t>>{{"batch_norm", "4x64x28x28,64,64,64,64", 64}, {"add", "512x300,300", 24}}) {
         const Point in_parts = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 1}}, around = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 0}};
