@@ -255,6 +255,24 @@ ConvolutionBand ConvolutionShape::band() const {
     return best;
 }
 
+bool ConvolutionShape::passes_matrices() const {
+    if (!packed || groups == 1 || in > 1 || out > 1 || dilation_x * (kernel_x - 1) + 1 > lanes) return false;
+    const ConvolutionDiagonal d = diagonal();
+    return d.parts == 1 || padding_x <= d.places * stride_x;
+}
+
+ConvolutionDiagonal ConvolutionShape::diagonal() const {
+    const int64_t reach = dilation_x * (kernel_x - 1) + 1, most = (lanes - reach) / stride_x + 1;
+    ConvolutionDiagonal d;
+    d.parts = ceil_div(columns(), most);
+    d.places = ceil_div(columns(), d.parts);
+    d.window = (d.places - 1) * stride_x + reach;
+    // Whole beats of the bus.
+    d.stored = d.window <= lanes / 2 ? lanes / 2 : lanes;
+    d.kinds = d.parts > 1 && padding_x > 0 ? 2 : 1;
+    return d;
+}
+
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
     : rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {

@@ -19,6 +19,13 @@ struct ConvolutionBand {
     int lanes() const { return static_cast<int>(window * channels); }
 };
 
+// A kernel for each channel as matrices that rows of a plane pass: a row of the result is cut into `parts` of `places`, the last of which may
+// have fewer, each of which reads `window` neighbouring columns. The matrix of a row of the kernel has its columns along a diagonal; the first
+// part, which the padding reaches into, has a matrix of its own, so there are `kinds` of them. A matrix's rows have `stored` elements in memory.
+struct ConvolutionDiagonal {
+    int64_t places = 0, parts = 0, window = 0, stored = 0, kinds = 1;
+};
+
 // X [images][groups * in][height][width], F [groups * out][in][kernel_y][kernel_x], an optional bias [groups * out], output
 // [images][groups * out][rows()][columns()]. Channels are those of one group.
 struct ConvolutionShape {
@@ -28,7 +35,8 @@ struct ConvolutionShape {
     bool bias = false;
     Epilogue epilogue;   // behind each result
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][band_rows()][kernel_x][channel_tiles()][in][lane_window()],
-    // zero where the kernel has no row. The output channels are in the order of packed_channel().
+    // zero where the kernel has no row. The output channels are in the order of packed_channel(). With passes_matrices() it is
+    // [groups][diagonal().kinds][kernel_y][places][stored], each place's kernel where its window lies in the columns that its part reads.
     bool packed = false;
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
     // band, zero where the window has no row or channel of the kernel.
@@ -61,6 +69,9 @@ struct ConvolutionShape {
     }
     bool packs_by_pads() const { return !rows_on_lanes() && in % lanes == 0 && out % lanes == 0; }
     int64_t k_tiles() const { return taps() * channel_tiles(); }
+    // Is F packed as the matrices of a kernel for each channel?
+    bool passes_matrices() const;
+    ConvolutionDiagonal diagonal() const;
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;
     // The band of rows of the result with the fewest steps of the array; one row where F is not banded. Window 0: none fits the lanes.
@@ -70,6 +81,7 @@ struct ConvolutionShape {
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
+        if (passes_matrices()) return {diagonal().stored, diagonal().places, kernel_y, diagonal().kinds, groups};
         return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }
     std::vector<int64_t> bias_extents() const { return {out * groups}; }

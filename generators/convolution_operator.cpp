@@ -10,6 +10,7 @@
 #include "generators/convolution_in_registers.h"
 #include "generators/convolution_space.h"
 #include "generators/depthwise.h"
+#include "generators/depthwise_rows.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "generators/reference_peaks.h"
@@ -165,6 +166,14 @@ private:
             loop(s.groups, [&](int64_t group) { loop(band.tiles, [&](int64_t tile) { loop(s.kernel_x, [&](int64_t column) { loop(s.out, [&](int64_t out) { loop(band.rows, [&](int64_t row) {
                 loop(band.channels, [&](int64_t channel) { loop(band.window, [&](int64_t window) { add(group * s.out + out, tile * band.channels + channel, s.kernel_row(window, row), column); }); });
             }); }); }); }); });
+        } else if (s.passes_matrices()) {
+            const ConvolutionDiagonal diagonal = s.diagonal();
+            loop(s.groups, [&](int64_t group) { loop(diagonal.kinds, [&](int64_t kind) { loop(s.kernel_y, [&](int64_t row) { loop(diagonal.places, [&](int64_t place) { loop(diagonal.stored, [&](int64_t column) {
+                // From the first column of the place's window; the first part begins with the image, behind the padding.
+                const int64_t from = column - place * s.stride_x + (kind == 0 ? s.padding_x : 0);
+                const bool inside = from >= 0 && from % s.dilation_x == 0 && from / s.dilation_x < s.kernel_x;
+                elements.push_back(inside ? (group * s.kernel_y + row) * s.kernel_x + from / s.dilation_x : -1);
+            }); }); }); }); });
         } else if (s.rows_on_lanes()) {
             loop(s.groups * s.out, [&](int64_t out) { loop(s.band_rows(), [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
                 loop(s.lane_window(), [&](int64_t window) { add(out, channel, s.lane_tap(tile, window, row), column); });
@@ -292,6 +301,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     }
     demand(!shape.banded || shape.band().window > 0, fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
     auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
+    if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
     return is_depthwise(shape) ? depthwise_workload(request, shape, std::move(workload)) : std::unique_ptr<Workload>(std::move(workload));
 }
 

@@ -52,6 +52,11 @@ public:
         return {shape_.epilogue.reference(std::move(result), sum_ulps())};
     }
     double tolerance_ulps() const override { return sum_ulps() + shape_.epilogue.tolerance_ulps(); }
+    std::vector<Arrangement> arrangements(const Machine &machine) const override {
+        ConvolutionShape packed = shape_;
+        packed.packed = true;
+        return machine.timed() && packed.passes_matrices() ? otherwise_->arrangements(machine) : std::vector<Arrangement>();
+    }
 
 protected:
     KernelWork work(const Machine &) const override { return {}; }   // the bound is that of any convolution

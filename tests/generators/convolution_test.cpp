@@ -34,6 +34,34 @@ TEST(Convolution, StepsNeedNotDivideABlockOfColumns) {
     }
 }
 
+// The arranged weight gives the results that the weight gives from which it is made.
+void expect_same_meaning(const Workload &workload, const Arrangement &arrangement) {
+    const std::vector<TensorData> inputs = random_inputs(workload.inputs(), DataSet::Normal, 5);
+    const Reference expected = workload.reference(inputs)[0];
+    SCOPED_TRACE(arrangement.workload->title());
+    ASSERT_EQ(arrangement.elements.size(), static_cast<size_t>(arrangement.workload->inputs().at(1).elements()));
+    std::vector<TensorData> arranged = inputs;
+    arranged[1].clear();
+    for (const int64_t element : arrangement.elements) arranged[1].push_back(element < 0 ? uint16_t{0} : inputs[1].at(static_cast<size_t>(element)));
+    const Reference given = arrangement.workload->reference(arranged)[0];
+    ASSERT_EQ(given.values.size(), expected.values.size());
+    for (size_t i = 0; i < given.values.size(); i++) EXPECT_NEAR(given.values[i], expected.values[i], 1e-9) << i;
+}
+
+// Matrices of depthwise kernels, of parts with and without padding, mean the kernels that they are made of.
+TEST(Convolution, ArrangedMatricesMeanTheSame) {
+    for (const WorkloadArguments &arguments : std::vector<WorkloadArguments>{{{"shape", "1x3x9x12,3x1x3x3,3"}, {"groups", "3"}, {"padding", "1"}},
+                                                                             {{"shape", "2x2x7x70,2x1x3x5"}, {"groups", "2"}, {"padding", "1,2"}, {"stride", "2"}},
+                                                                             {{"shape", "1x2x8x60,2x1x2x3"}, {"groups", "2"}, {"dilation", "1,4"}, {"padding", "0,3"}},
+                                                                             {{"shape", "1x4x6x90,4x1x3x3"}, {"groups", "4"}, {"stride", "1,2"}}}) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        const std::vector<Arrangement> arrangements = workload->arrangements(find_machine("ax01"));
+        ASSERT_EQ(arrangements.size(), 1u) << workload->title();
+        EXPECT_TRUE(arrangements[0].workload->naive_point(find_machine("ax01")).contains("taps_unrolled"));
+        expect_same_meaning(*workload, arrangements[0]);
+    }
+}
+
 // Weights that are arranged beforehand, for kernels of several rows on the lanes, of several bands, of groups.
 TEST(Convolution, ArrangedWeightsMeanTheSame) {
     const std::vector<WorkloadArguments> calls = {
@@ -44,21 +72,11 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-        const std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 5);
-        const Reference expected = workload->reference(inputs)[0];
         for (const char *machine : {"ax01", "fsim"}) {
             const std::vector<Arrangement> arrangements = workload->arrangements(find_machine(machine));
             ASSERT_EQ(arrangements.size(), 1u) << workload->title();
-            const Arrangement &arrangement = arrangements[0];
-            SCOPED_TRACE(arrangement.workload->title());
-            ASSERT_EQ(arrangement.elements.size(), static_cast<size_t>(arrangement.workload->inputs().at(1).elements()));
-            std::vector<TensorData> arranged = inputs;
-            arranged[1].clear();
-            for (const int64_t element : arrangement.elements) arranged[1].push_back(element < 0 ? uint16_t{0} : inputs[1].at(static_cast<size_t>(element)));
-            const Reference given = arrangement.workload->reference(arranged)[0];
-            ASSERT_EQ(given.values.size(), expected.values.size());
-            for (size_t i = 0; i < given.values.size(); i++) EXPECT_NEAR(given.values[i], expected.values[i], 1e-9) << i;
-            EXPECT_TRUE(arrangement.workload->arrangements(find_machine(machine)).empty());
+            expect_same_meaning(*workload, arrangements[0]);
+            EXPECT_TRUE(arrangements[0].workload->arrangements(find_machine(machine)).empty());
         }
     }
 }
@@ -161,6 +179,31 @@ TEST(Convolution, DepthwiseRunsOnLanes) {
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
         check_sampled_point(*workload, machine, evaluator, random);
     }
+}
+
+// A kernel for each channel along the diagonals of matrices: parts of a row with and without a matrix of their own, and a last part with fewer places.
+TEST(Convolution, DepthwiseRowsPassMatrices) {
+    Random random(12);
+    for (int i = 0; i < 16; i++) {
+        const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
+        const int64_t channels = between(random, 2, 9), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 7), dilation = i % 5 == 4 ? 2 : 1;
+        const int64_t height = dilation * kernel_y + between(random, 0, 24), width = dilation * kernel_x + between(random, 0, i % 3 == 0 ? 80 : 24);
+        const WorkloadArguments arguments = {{"groups", fmt::format("{}", channels)}, {"weight_layout", "packed"}, {"dilation", fmt::format("{}", dilation)},
+                                             {"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
+                                             {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2), i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
+                                             {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", i % 4 == 3 ? 2 : 1, channels, height, width, channels, kernel_y, kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+        EXPECT_TRUE(workload->naive_point(machine).contains("taps_unrolled"));
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        check_sampled_point(*workload, machine, evaluator, random);
+    }
+}
+
+// A kernel that is wider than the lanes is no such matrix.
+TEST(Convolution, WideDepthwiseKernelsPassNoMatrices) {
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x2x4x70,2x1x1x17"}, {"dilation", "1,2"}, {"groups", "2"}, {"weight_layout", "packed"}});
+    EXPECT_FALSE(workload->naive_point(find_machine("ax01")).contains("taps_unrolled"));
 }
 
 TEST(Convolution, DepthwiseWithChannelsInnermost) {

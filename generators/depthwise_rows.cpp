@@ -1,0 +1,230 @@
+#include "generators/depthwise_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "generators/pipeline_workload.h"
+#include "generators/reference_peaks.h"
+#include "generators/vocabulary.h"
+#include "isa/vectors.h"
+#include "simulator/numerics.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+// Rows of a part of the padded plane, in a channel's copy of it.
+int64_t rows_brought(const ConvolutionShape &shape) { return (shape.rows() - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
+
+class DepthwiseRowsPipeline {
+public:
+    DepthwiseRowsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape), machine_(machine), diagonal_(shape.diagonal()), places_(static_cast<int>(diagonal_.places)), parts_(static_cast<int>(diagonal_.parts)),
+          strip_(static_cast<int>(point["strip_rows"])), rows_(static_cast<int>(shape.rows())), columns_(static_cast<int>(shape.columns())),
+          groups_(static_cast<int>(shape.groups)), taps_unrolled_(point["taps_unrolled"] != 0), channels_(static_cast<int>(point["channels"])) {}
+
+    Pipeline build() {
+        define_operands();
+        define_result();
+        schedule_loops();
+        schedule_operands();
+        schedule_product();
+        return Pipeline(out);
+    }
+    std::vector<Argument> arguments() const {
+        std::vector<Argument> all = {x, f};
+        if (shape_.bias) all.push_back(bias);
+        return all;
+    }
+
+private:
+    // The first column that a part reads.
+    Expr first_column(const Expr &part) const {
+        const int step = places_ * static_cast<int>(shape_.stride_x);
+        if (parts_ == 1) return 0;
+        return diagonal_.kinds == 1 ? part * step : max(part * step - static_cast<int>(shape_.padding_x), 0);
+    }
+    Expr kind_of(const Expr &part) const { return diagonal_.kinds == 1 ? Expr(0) : min(part, 1); }
+
+    void define_operands() {
+        const int width = static_cast<int>(shape_.width), height = static_cast<int>(shape_.height), stored = static_cast<int>(diagonal_.stored);
+        const Expr column = first_column(e) + k, row = y - static_cast<int>(shape_.padding_y);
+        rows_of(k, y, e, c, b) = bf16(0.0f);
+        rows_of(k, y, e, c, b) = select(k < static_cast<int>(diagonal_.window) && column < width && row >= 0 && row < height,
+                                        x(min(column, width - 1), clamp(row, 0, height - 1), b * groups_ + c), undef<BFloat>());
+        if (stored == lanes) {
+            define(matrices, {k, j, v, kind, c}, f(k, j, v, kind, c));
+        } else {
+            define_within(matrices, {k, j, v, kind, c}, k < stored, f(min(k, stored - 1), j, v, kind, c));
+        }
+        if (shape_.bias) biases(u, c) = bias(c);
+    }
+
+    void define_result() {
+        weights(k, w, v, e, c) = undef<BFloat>();
+        weights(k, of_places, v, e, c) = matrices(k, min(of_places, places_ - 1), v, kind_of(e), c);
+        part(j, y, v, e, c, b) = 0.0f;
+        part(j, y, v, e, c, b) += f32(rows_of(q, y * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y), e, c, b)) * f32(weights(q, j, v, e, c));
+        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
+        sums(j, y, e, c, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        sums(j, y, e, c, b) = strict_float(sums(j, y, e, c, b) + bf16(part(j, y, r, e, c, b)));
+        const Expr sum = sums(j, y, e, c, b);
+        finished(j, y, e, c, b) = shape_.epilogue.apply(shape_.bias ? strict_float(sum + biases(0, c)) : sum);
+        out(p, y, c, b) = finished(p % places_, y, p / places_, c, b);
+    }
+
+    void schedule_loops() {
+        const int extents[] = {columns_, rows_, groups_, static_cast<int>(shape_.images)};
+        Var vars[] = {p, y, c, b};
+        for (size_t d = 0; d < 4; d++) out.bound(vars[d], 0, extents[d]);
+        fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
+        out.split(p, e, j, places_, TailStrategy::GuardWithIf).split(y, yo, y, strip_, TailStrategy::ShiftInwards).split(c, co, c, channels_).reorder({j, y, yo, e, c, co, b});
+        whole_loops(out);
+    }
+
+    void schedule_operands() {
+        rows_of.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(y, static_cast<int>(rows_brought(shape_))).bound_extent(e, parts_);
+        matrices.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(j, places_).bound_extent(v, static_cast<int>(shape_.kernel_y)).bound_extent(kind, static_cast<int>(diagonal_.kinds));
+        const int64_t blocks = groups_ / channels_ * shape_.images;
+        two_slots(rows_of, blocks);
+        two_slots(matrices, blocks);
+        in_pads({rows_of, matrices});
+        if (shape_.bias) {
+            biases.compute_root().bound(c, 0, groups_).bound_extent(u, 1).align_storage(u, lanes);
+            in_pads({biases});
+        }
+    }
+
+    void schedule_product() {
+        finished.compute_at(out, yo).vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
+        two_slots(finished, ceil_div(rows_, strip_) * parts_ * groups_ * shape_.images);
+        sums.compute_at(out, yo).vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
+        sums.update().reorder(j, y, r).vectorize(j, lanes);
+        if (taps_unrolled_) sums.update().unroll(r);
+        RVar outer("outer"), inner("w_unroll");
+        weights.compute_at(sums, r).bound_extent(k, lanes).bound_extent(w, lanes).update().split(of_places, outer, inner, std::max(places_, 2)).vectorize(k, lanes);
+        part.compute_at(sums, y).vectorize(j, lanes).update().reorder(q, j).atomic().vectorize(j, lanes).vectorize(q);
+        in_registers({sums, weights, part});
+        in_pads({finished});
+    }
+
+    void two_slots(Func func, int64_t blocks) const {
+        if (blocks > 1 && machine_.timed()) func.hoist_storage_root().ring_buffer(2);
+    }
+
+    const ConvolutionShape &shape_;
+    const Machine &machine_;
+    const ConvolutionDiagonal diagonal_;
+    const int places_, parts_, strip_, rows_, columns_, groups_;
+    const bool taps_unrolled_;
+    const int channels_;   // whose operands come together
+
+    ImageParam x = tensor("X", {shape_.width, shape_.height, shape_.groups * shape_.images}), f = tensor("F", shape_.f_extents()), bias = tensor("bias", shape_.bias_extents());
+    Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"};
+    Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"}, finished{"finished"}, out{"Y_out"};
+    RDom q{0, lanes, "q"}, of_places{0, std::max(places_, 2), "of_places"};
+    RDom r{0, static_cast<int>(shape_.kernel_y), "r"};   // rows of the kernel
+};
+
+class DepthwiseRows : public PipelineWorkload {
+public:
+    DepthwiseRows(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> general)
+        : PipelineWorkload(request), shape_(shape), general_(std::move(general)) {
+        inputs_ = general_->inputs();
+        outputs_ = general_->outputs();
+    }
+
+    double flops() const override { return general_->flops(); }
+    Bound bound(const Machine &machine) const override { return general_->bound(machine); }
+
+    Space space(const Machine &machine) const override {
+        constexpr int64_t in_flight = 90;   // vectors of weights, rows and results on their way
+        constexpr int64_t most_channels = 4;
+        std::vector<int64_t> strips;
+        const int64_t most = std::min(shape_.rows(), machine.regs.vector - 1 - in_flight);
+        for (int64_t parts = ceil_div(shape_.rows(), most), last = 0; parts <= shape_.rows(); parts++)
+            if (const int64_t strip = ceil_div(shape_.rows(), parts); strip != last) strips.push_back(last = strip);
+        std::vector<int64_t> channels;
+        for (int64_t part = 1; part <= std::min<int64_t>(shape_.groups, most_channels); part++)
+            if (shape_.groups % part == 0) channels.push_back(part);
+        Space space;
+        space.parameter("strip_rows", "rows of the result that one load of the matrices serves", strips)
+            .choice("taps_unrolled", "1: the rows of the kernel are straight-line code; 0: a loop", {1, 0})
+            .parameter("channels", "channels whose rows and matrices come together", channels);
+        space.constraint("pads", {"channels"}, "Two slots of the rows of the channels, their matrices and their results fit the pads.", [shape = shape_, machine](const Point &point) {
+            const ConvolutionDiagonal d = shape.diagonal();
+            const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
+            return 2 * point["channels"] * each + (shape.bias ? shape.groups : 0) <= machine.pad.count * machine.pad_rows() * 7 / 8;
+        });
+        return space;
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        DepthwiseRowsPipeline pipeline(shape_, machine, point);
+        const Pipeline built = pipeline.build();
+        return kernel(built, pipeline.arguments());
+    }
+    double draft(const Machine &machine, const Point &point) const override {
+        // The adder's or the array's time for a strip, and what a switch of the matrices and a strip cost beside it.
+        constexpr double start = 1500, array_row = 1.1, switch_cost = 100, strip_cost = 60;
+        const ConvolutionDiagonal d = shape_.diagonal();
+        const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
+        const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * array_row + switch_cost);
+        const double strips = static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
+        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) + strip_cost);
+    }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        Reference result;
+        for (int64_t plane = 0; plane < shape_.images * shape_.groups; plane++) append_plane(inputs, plane, result);
+        return {shape_.epilogue.reference(std::move(result), sum_ulps())};
+    }
+    double tolerance_ulps() const override { return sum_ulps() + shape_.epilogue.tolerance_ulps(); }
+
+protected:
+    KernelWork work(const Machine &) const override { return {}; }   // the bound is that of any convolution
+
+private:
+    double sum_ulps() const { return static_cast<double>(shape_.kernel_y) + 2; }
+
+    // What the matrices say of all columns that a part reads.
+    void append_plane(const std::vector<TensorData> &inputs, int64_t plane, Reference &result) const {
+        const ConvolutionShape &s = shape_;
+        const ConvolutionDiagonal d = s.diagonal();
+        const int64_t channel = plane % s.groups;
+        const uint16_t *x = inputs[0].data() + plane * s.height * s.width, *f = inputs[1].data() + channel * d.kinds * s.kernel_y * d.places * d.stored;
+        const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
+        for (int64_t row = 0; row < s.rows(); row++)
+            for (int64_t column = 0; column < s.columns(); column++) {
+                const int64_t part = column / d.places, first = std::max<int64_t>(0, part * d.places * s.stride_x - s.padding_x), kind = std::min(part, d.kinds - 1);
+                double sum = 0, peak = std::abs(bias);
+                for (int64_t v = 0; v < s.kernel_y; v++) {
+                    const int64_t at = row * s.stride_y + v * s.dilation_y - s.padding_y;
+                    if (at < 0 || at >= s.height) continue;
+                    const uint16_t *matrix = f + ((kind * s.kernel_y + v) * d.places + column % d.places) * d.stored;
+                    double dot = 0, within = 0;
+                    for (int64_t l = 0; l < std::min(d.window, s.width - first); l++) {
+                        dot += static_cast<double>(bf16_float(x[at * s.width + first + l])) * bf16_float(matrix[l]);
+                        within = std::max(within, std::abs(dot));
+                    }
+                    sum += dot;
+                    peak = std::max({peak, std::abs(dot), std::abs(sum), within * float32_share});
+                }
+                result.values.push_back(sum + bias);
+                result.peaks.push_back(std::max(peak, std::abs(sum + bias)));
+            }
+    }
+
+    ConvolutionShape shape_;
+    std::unique_ptr<Workload> general_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> general) {
+    return std::make_unique<DepthwiseRows>(request, shape, std::move(general));
+}
+
+}  // namespace atalla
