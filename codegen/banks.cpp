@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/code_cost.h"
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 
@@ -171,10 +172,10 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     }
 
     // How much it costs if two roles share a bank: operations that read both, and operations of different units that could
-    // share a packet.
+    // share a packet, as often as they run.
     std::vector<std::vector<double>> conflict(roles.size(), std::vector<double>(roles.size(), 0));
     for (size_t b = 0; b < blocks.size(); b++) {
-        const double weight = inner(b) ? inner_loop_weight : 1;
+        const auto weight = static_cast<double>(executions(kernel, blocks, b));
         std::map<std::pair<int, Unit>, int> reads;   // role and reading unit -> operations
         for (const Op &op : blocks[b].ops) {
             std::vector<int> read;
