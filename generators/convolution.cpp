@@ -20,23 +20,42 @@ class ConvolutionPipeline : ConvolutionImage {
 public:
     ConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
         : ConvolutionImage(shape, machine, point), row_unroll_(static_cast<int>(point["row_unroll"])), in_registers_(point["sums_in_registers"] != 0),
-          back_at_end_(point["back_at_end"] != 0),
-          r(0, plan_.strip_columns, 0, plan_.strip_rows, 0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
+          back_at_end_(point["back_at_end"] != 0) {
+        for (const Strips &strips : plan_.sizes)
+            products_.emplace_back(strips, products_.empty() ? "" : "_low", plan_.strip_columns, static_cast<int>(shape.k_tiles()), tiles_of(out_), point["first_apart"] != 0);
+    }
 
     KernelDefinition build() {
         define_image();
-        define_kernel();
+        if (!one_size()) finished(o, p, yb, co, g, b) = undef<BFloat>();
+        for (Products &products : products_) {
+            define_kernel(products.filter);
+            define_product(products);
+        }
         define_result();
         schedule_result();
         schedule_image(out);
-        schedule_kernel();
-        schedule_product();
+        schedule_back();
+        for (Products &products : products_) schedule_product(products);
         return kernel();
     }
 
 private:
+    // The products of strips of one size. Their code differs from that of others, so all output channels pass through them before the
+    // next size has its turn.
+    struct Products : Dot {
+        Strips strips;
+        Func filter, biases, sums;
+        RDom r;     // columns and rows of a strip, k tiles
+        RDom all;   // where there are several sizes: places of a strip, strips, blocks of output channels
+
+        Products(const Strips &strips, const std::string &suffix, int columns, int k_tiles, int blocks, bool first_apart)
+            : Dot("product" + suffix), strips(strips), filter("filter" + suffix), biases("biases" + suffix), sums("sums" + suffix), r(0, columns, 0, strips.rows, 0, k_tiles, first_apart ? "r" : "r_alike"),
+              all(0, columns * strips.rows, 0, strips.count, 0, blocks, "all" + suffix) {}
+    };
+
     // The kernel: a row of 32 channels for each output channel and k tile.
-    void define_kernel() {
+    void define_kernel(Func filter) {
         if (shape_.packed) {
             // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
             if (!folded_ && in_ % lanes == 0) {
@@ -67,25 +86,32 @@ private:
         filter(k, o, t, g) = undef<BFloat>();
         filter(k, o, tap_of.x * channel_tiles_ + tap_of.y, g) = bf16(turned_kernel.part(k, tap_of.x, o, tap_of.y, g));
     }
-    void define_result() {
+    void define_product(Products &product) {
+        const auto &[first, count, rows] = product.strips;
         const Expr channel = co * lanes + w;
-        product.weights(k, w, co, t, g) = along_taps() ? filter(k, t, channel, g) : filter(k, channel, t, g);
+        product.weights(k, w, co, t, g) = along_taps() ? product.filter(k, t, channel, g) : product.filter(k, channel, t, g);
         product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
         const int across = columns_ / plan_.strip_columns;
-        const Expr row = st / across * plan_.strip_rows + ry, column = st % across * plan_.strip_columns + rx;
+        const Expr row = first + st / across * rows + ry, column = st % across * plan_.strip_columns + rx;
         product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image(q, column, image_row(row, t), yb, g, b)) * f32(product.weights(q, o, co, t, g));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
         if (shape_.bias) {
-            biases(o, co, g) = bf16(0.0f);
-            biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
-            start = biases(o, co, g);
+            product.biases(o, co, g) = bf16(0.0f);
+            product.biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
+            start = product.biases(o, co, g);
         }
+        const RDom &r = product.r;
+        Func sums = product.sums;
         sums(o, p, st, yb, co, g, b) = start;
         const Expr at = r.y * plan_.strip_columns + r.x;
         sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
-        const int strip = plan_.strip_rows * plan_.strip_columns;
-        finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
+        const int strip = rows * plan_.strip_columns;
+        if (one_size()) finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
+        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
+    }
+    bool one_size() const { return products_.size() == 1; }
+    void define_result() {
         // Back: 32 places are the weights, and row i of the product is output channel i.
         back.weights(k, w, pt, yb, co, g, b) = finished(k, pt * lanes + w, yb, co, g, b);
         back.rows(k, i) = identity(k, i);
@@ -114,7 +140,10 @@ private:
         return tiles;
     }
     // The loop over blocks of output channels.
-    LoopLevel products_at() const { return back_at_end_ ? LoopLevel(finished, co) : LoopLevel(out, oo); }
+    LoopLevel products_at(const Products &product) const {
+        if (!one_size()) return LoopLevel(finished, product.all.z);
+        return back_at_end_ ? LoopLevel(finished, co) : LoopLevel(out, oo);
+    }
 
     void schedule_result() {
         const int extents[] = {plan_.pixels, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
@@ -127,28 +156,42 @@ private:
         fix_shape(out.output_buffer(), {plan_.pixels, plan_.blocks, out_, shape_.groups, shape_.images});
     }
 
-    void schedule_kernel() {
-        filter.compute_at(products_at()).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
+    void schedule_kernel(const Products &product) {
+        Func filter = product.filter;
+        const LoopLevel level = products_at(product);
+        filter.compute_at(level).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
         if (shape_.packed) {
             two_slots(filter, tiles_of(out_) * blocks());
         } else {
-            raw_kernel.compute_at(products_at()).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
+            raw_kernel.compute_at(level).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
             RVar to("to"), ti("ti");
             filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
-            schedule_turn(turned_kernel, filter, to, ti, k, products_at());
+            schedule_turn(turned_kernel, filter, to, ti, k, level);
             in_pads({raw_kernel});
         }
         in_pads({filter});
+        if (shape_.bias) {
+            Func biases = product.biases;
+            biases.compute_at(level).bound_extent(o, lanes).vectorize(o, lanes);
+            in_pads({biases});
+        }
     }
 
-    void schedule_product() {
-        const int strip = plan_.strip_rows * plan_.strip_columns;
+    void schedule_product(Products &product) {
+        schedule_kernel(product);
+        const int strip = product.strips.rows * plan_.strip_columns;
+        Func sums = product.sums;
         Var pi("pi"), pu("p_unroll");
-        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.strips * strip).bound_storage(p, plan_.stored_pixels());
-        if (back_at_end_) finished.bound_extent(co, tiles_of(out_));
-        finished.split(p, st, pi, strip).reorder(o, pi, st, co);
-        sums.compute_at(finished, st).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, strip);
+        if (one_size()) {
+            finished.split(p, st, pi, strip).reorder(o, pi, st, co);
+            sums.compute_at(finished, st);
+        } else {
+            finished.update(static_cast<int>(&product - products_.data())).reorder(o, product.all.x, product.all.y, product.all.z).vectorize(o, lanes);
+            sums.compute_at(finished, product.all.y);
+        }
+        sums.bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, strip);
         Stage update = sums.update();
+        const RDom &r = product.r;
         RVar column = r.x;
         std::vector<VarOrRVar> order = {o};
         if (in_registers_) {
@@ -165,10 +208,11 @@ private:
         order.insert(order.end(), {r.y, r.z});
         update.reorder(order).vectorize(o, lanes);
         schedule_dot(product, sums, r.z, column, o);
-        if (shape_.bias) {
-            biases.compute_at(products_at()).bound_extent(o, lanes).vectorize(o, lanes);
-            in_pads({biases});
-        }
+    }
+
+    void schedule_back() {
+        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_rows * columns_).bound_storage(p, plan_.stored_pixels());
+        if (back_at_end_) finished.bound_extent(co, tiles_of(out_));
         planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, chunk()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
@@ -181,7 +225,8 @@ private:
         KernelDefinition kernel = kernel_of(out, f, bias);
         if (machine_.timed()) {
             if (results_by_channel()) kernel.layouts["planes"] = {0, chunk()};
-            if (along_taps()) kernel.layouts["filter"] = {0, taps_ * channel_tiles_};
+            for (const Products &product : products_)
+                if (along_taps()) kernel.lay_out(product.filter, {0, taps_ * channel_tiles_});
         }
         return kernel;
     }
@@ -197,11 +242,10 @@ private:
 
     ImageParam f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"}, st{"st"}, rx{"rx"}, ry{"ry"};
-    Func raw_kernel{"raw_kernel"}, filter{"filter"}, sums{"sums"}, biases{"biases"}, finished{"finished"}, planes{"planes"}, out{"Y_out"};
+    Func raw_kernel{"raw_kernel"}, finished{"finished"}, planes{"planes"}, out{"Y_out"};
     Turn turned_kernel{"turned_kernel"}, back{"back"};
-    Dot product{"product"};
+    std::vector<Products> products_;
     RDom tap_of{0, taps_, 0, channel_tiles_, "tap_of"};
-    RDom r;   // columns and rows of a strip, k tiles
 };
 
 }  // namespace
@@ -276,12 +320,25 @@ ConvolutionDiagonal ConvolutionShape::diagonal() const {
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
     : rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
-    const int columns = static_cast<int>(shape.columns());
-    if (shape.rows() % rows != 0 || columns % strip_columns != 0 || (strip_columns < columns && strip_rows != 1))
-        throw Error("convolution: blocks must divide the rows of the result, and strips are whole rows or divide one");
-    stored_rows = round_up(rows, strip_rows);
-    strips = stored_rows / strip_rows * (columns / strip_columns);
+    if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result, and strips are whole rows or divide one; those of two sizes have the rows of a block");
+    const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);   // strips
+    strips = below * across;
     pixels = rows * columns;
+    if (point["strips_alike"]) {
+        stored_rows = below * strip_rows;
+        sizes = {{0, strips, strip_rows}};
+    } else {
+        const int low = below * strip_rows - rows;
+        stored_rows = rows;
+        sizes = {{0, below - low, strip_rows}, {(below - low) * strip_rows, low, strip_rows - 1}};
+    }
+}
+
+bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
+    const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
+    if (shape.rows() % rows != 0 || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
+    const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
+    return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);
 }
 
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point) {

@@ -93,13 +93,21 @@ private:
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };
 
+// Strips of one size, one below the other: the first row, how many there are, and the rows of each.
+struct Strips {
+    int first, count, rows;
+};
+
 // The blocks that a point cuts the result into.
 struct ConvolutionPlan {
     ConvolutionPlan(const ConvolutionShape &shape, const Point &point);
+    // Strips are whole rows or divide one, and those of two sizes have together the rows of a block.
+    static bool possible(const ConvolutionShape &shape, const Point &point);
     int rows, blocks;                 // rows of the result for which the image is turned at once
     int strip_columns, strip_rows;    // what one load of the weights serves
     int stored_rows, strips, pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
-    int stored_pixels() const { return std::max(round_up(pixels, lanes), strips * strip_columns * strip_rows); }
+    std::vector<Strips> sizes;        // of the strips: all alike, or some a row less than the others, so that they have the rows of a block and no more
+    int stored_pixels() const { return std::max(round_up(pixels, lanes), pixels / rows * stored_rows); }
 };
 
 // Sums over 32 lanes in float32, rounded to bf16, and in bf16, beginning with the bias, over the rows of the kernel, its columns and the

@@ -30,10 +30,12 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
-    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * channel_tiles);
+    // Blocks of channels come one by one, into two slots, where none of them is filled up.
+    const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
+    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
-    all += shape.packed ? 2 * filter : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
+    all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size()) : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
     const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
     return all + finished + (point["sums_in_registers"] ? 2 : 3) * pixels + 2 * lanes + machine.pad.count;
 }
@@ -47,6 +49,8 @@ int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machin
 bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &machine) {
     return shape.columns() % unroll == 0 && (unroll == shape.columns() || unroll % machine.pad.count == 0);
 }
+
+double weights_cycles(const Point &point) { return 40 * lanes / static_cast<double>(point["weight_unroll"]); }
 
 }  // namespace
 
@@ -71,15 +75,18 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
         .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
         .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
+        .choice("strips_alike", "1: all strips are alike, the last filled up with rows that are no results; 0: some are a row lower, with code of their own", {1, 0})
         .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .choice("first_apart", "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too", {1, 0})
         .choice("back_at_end", "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
         .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
         .parameter("channels", "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 elsewhere: places stream past 32 channels", channels)
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-    space.constraint("strips", {"strip_rows", "strip_columns"}, "A strip is a part of a row or whole rows.",
-                     [columns](const Point &point) { return point["strip_columns"] == columns || point["strip_rows"] == 1; });
+    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike"}, "A strip is a part of a row or whole rows; strips of two sizes have the rows of a block that those of one size do not divide.",
+                     [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
     space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
+    space.constraint("strips of two sizes", {"strips_alike", "sums_in_registers", "back_at_end"}, "Strips of two sizes have packed weights, their sums in registers, and the results of all channels together.",
+                     [fits = shape.packed && band == 1](const Point &point) { return point["strips_alike"] || (fits && point["sums_in_registers"] && point["back_at_end"]); });
     space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
                      [limit = most_sums(machine)](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
@@ -97,9 +104,9 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                          });
     space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end", "channels"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
-                         if (point["strip_columns"] != shape.columns() && point["strip_rows"] != 1) return true;
+                         if (!ConvolutionPlan::possible(shape, point)) return true;
                          return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
                      });
     return space;
@@ -107,25 +114,24 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
 
 Point convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {
     if (shape.band_rows() > 1)
-        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}};
+        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
-    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}};
+    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}};
 }
 
-double convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+// What a strip of so many places takes for 32 output channels, or for those that stream past its places.
+static double strip_cycles(const ConvolutionShape &shape, const Machine &machine, const Point &point, double places) {
     // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
     // its accesses is shared by the rows in straight-line code, and results are a loop of their own.
-    constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 64, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, turn_row = 3.3,
-                     strip_overhead = 250, cold_results = 4000, pad_result = 40;
+    constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 96, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75,
+                     strip_overhead = 250, pad_result = 40;
     // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a result and of
     // clearing a sum, which the multiplier does.
     constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, clear_code = 1, clear = 2.5;
-    const ConvolutionPlan plan(shape, point);
-    // What streams past weights: the places of a strip, or channels past those places.
-    const auto places = static_cast<double>(plan.strip_rows * plan.strip_columns), k_tiles = static_cast<double>(shape.k_tiles()), band = static_cast<double>(shape.band_rows());
-    const auto channels = static_cast<double>(point["channels"]), strip = channels > 0 ? channels * band : places;
-    const double load = 40 * lanes / static_cast<double>(point["weight_unroll"]);
+    // What streams past weights: the places, or channels past those.
+    const auto channels = static_cast<double>(point["channels"]), strip = channels > 0 ? channels * static_cast<double>(shape.band_rows()) : places;
+    const double load = weights_cycles(point);
     double visit;
     if (!point["sums_in_registers"]) visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
     else if (machine.sa.psum_in) visit = strip + psum_overhead + load - 40 - (channels > 0 ? lanes - places : 0);
@@ -139,9 +145,17 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     double strip_code = code + strip * 1.5 + switch_cost;
     if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first : strip * clear_code) + strip * psum_results;
     const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
-    const double strip_cost = k_tiles * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
+    return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
+}
+
+double convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    constexpr double switch_cost = 100, turn_row = 3.3, cold_results = 4000;
+    const ConvolutionPlan plan(shape, point);
+    const auto channels = static_cast<double>(point["channels"]);
+    double strips = 0;
+    for (const Strips &size : plan.sizes) strips += size.count * strip_cycles(shape, machine, point, static_cast<double>(size.rows * plan.strip_columns));
     const auto out_tiles = static_cast<double>(tiles_of(shape.out)), problems = static_cast<double>(shape.images * shape.groups * plan.blocks);
-    const double turn = lanes * turn_row + switch_cost + load;
+    const double turn = lanes * turn_row + switch_cost + weights_cycles(point);
     const double image = static_cast<double>(image_rows(shape, plan) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
     const double kernel = shape.packed ? 0 : lanes * static_cast<double>(shape.channel_tiles()) * (turn + static_cast<double>(shape.taps()) * turn_row);
     const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
@@ -149,8 +163,8 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
     const double waited = point["image_at_once"] ? beats(shape.in * shape.height * shape.width) / plan.blocks
                                                  : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width + (plan.blocks > 1 ? shape.out * plan.pixels : 0));
-    if (channels > 0) return 4000 + problems * (image + waited + static_cast<double>(plan.strips) / band * static_cast<double>(shape.out) / channels * strip_cost);
-    return 4000 + problems * (image + waited + out_tiles * (kernel + static_cast<double>(plan.strips) * strip_cost + results) + times * cold_results);
+    if (channels > 0) return 4000 + problems * (image + waited + strips / static_cast<double>(shape.band_rows()) * static_cast<double>(shape.out) / channels);
+    return 4000 + problems * (image + waited + out_tiles * (kernel + strips + results) + times * cold_results);
 }
 
 }  // namespace atalla

@@ -125,6 +125,29 @@ TEST(Convolution, RowsOfTheResultShareLanes) {
         }
 }
 
+// Rows that strips do not divide, in strips of two sizes: with a bias, with several blocks of rows, with steps of the kernel, with output
+// channels that end inside a block of 32.
+TEST(Convolution, StripsOfTwoSizesHaveTheRowsOfABlock) {
+    struct Case {
+        WorkloadArguments arguments;
+        int64_t rows, strip_rows;
+    };
+    const std::vector<Case> cases = {
+        {{{"shape", "1x64x7x7,64x64x3x3,64"}, {"padding", "1"}}, 7, 3}, {{{"shape", "2x32x10x6,40x32x3x3"}, {"padding", "1"}}, 5, 2}, {{{"shape", "1x40x13x9,32x40x3x3"}, {"stride", "2"}, {"padding", "1"}}, 7, 3}};
+    for (const Case &one : cases)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = one.arguments;
+            arguments["weight_layout"] = "packed";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            Point point = workload->naive_point(machine);
+            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows}, {"strip_rows", one.strip_rows}, {"strips_alike", 0}, {"sums_in_registers", 1}, {"back_at_end", 1}, {"row_unroll", 1}})
+                point.set(parameter, value);
+            EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+        }
+}
+
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
@@ -262,7 +285,7 @@ TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
 
 // The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
 TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
-    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}};
+    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}};
     const auto run = [&](const char *expression) {
         const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
