@@ -46,6 +46,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         std::vector<Var> own;
     };
     std::map<std::string, Column> columns;
+    // Of a block that begins inside a vector of its row, lanes are not known.
+    const bool aligned = t.width <= t.cols || t.width % lanes == 0;
     const auto value_of_row = [&](const std::string &name, Func rows, const std::vector<Var> &own) -> Expr {
         if (!machine.timed()) return rows(own);
         Column column{Func(rows.name() + "_spread"), Func(rows.name() + "_held"), own};
@@ -55,7 +57,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         column.held(of_lane) = column.spread(of_lane);
         columns.emplace(name, column);
         std::vector<Expr> use(own.begin(), own.end());
-        use.insert(use.begin(), n % size(lanes));
+        use.insert(use.begin(), aligned ? n % size(lanes) : Expr(0));
         return column.held(use);
     };
     const std::vector<std::string> used = rest_.inputs();
@@ -238,7 +240,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
             else rows.align_storage(rows.args().front(), size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
-            spread_at(names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); }, in_tile ? t.rows : t.height);
+            spread_at(names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); }, !follows_rows ? 1 : in_tile ? t.rows : t.height);
         }
         in_pads({rows});
     }

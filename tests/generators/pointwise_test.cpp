@@ -142,6 +142,12 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("batch_norm", "2x32x10x10,32,32,32,32", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 32}, {"unroll", 16}, {"pads", 2}, {"parts", 1}}});
     // Rows of five vectors that end inside the last one, each in one pad.
     check("batch_norm", "2x32x12x12,32,32,32,32", {{{"block", 32}, {"unroll", 16}, {"pads", 4}, {"parts", 1}}, {{"block", 32}, {"unroll", 4}, {"pads", 2}, {"parts", 1}}});
+    // Blocks that begin inside a vector of their row.
+    check("rsub", "3x37x65,3x1x1", {{{"block", 3}, {"unroll", 32}, {"pads", 2}, {"parts", 0}}});
+    // One number for all rows of a block.
+    check("where", "2x31x1x37,2x1x1x1,2x31x1x1", {{{"block", 31}, {"unroll", 16}, {"pads", 2}, {"parts", 0}}});
+    check("where", "5x2x3x64,5x2x1x1,5x2x1x64", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
+    check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
 // Long rows that end inside vectors take transfers of their own for their ends in every pad that they go round.
