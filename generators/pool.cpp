@@ -426,7 +426,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
     space.constraint("framed tiles", {"tile_x", "tile_y", "vectors"}, "Tiles that the border of the image surrounds differently have code of their own, and it fits.", [=](const Point &point) {
         const bool narrow = shape.channels % lanes != 0;
         const int64_t tiles = framed(shape, machine) ? 1 : ceil_div(shape.x.results, point["tile_x"]) * ceil_div(shape.y.results, point["tile_y"]);
-        constexpr int64_t most = 6, most_untimed = 16;
+        constexpr int64_t most = 6, most_untimed = 36;
         return !padded(shape) || tiles * (tiles > 1 || narrow ? ceil_div(shape.vectors(), point["vectors"]) : 1) <= (machine.timed() ? most : most_untimed);
     });
     space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.",
