@@ -1,6 +1,6 @@
 // Every operator of the registry at random shapes and schedules on one machine: bit for bit equal to the unoptimized program, within the
-// stated error of float64, never faster than the bound, with guard values around every tensor. What each operator really
-// had is printed at the end. Tensors are dense: no operator takes others.
+// stated error of float64, never faster than the bound, with guard values around every tensor. What each operator really had is printed.
+// Tensors are dense: no operator takes others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,19 +62,21 @@ protected:
     }
 };
 
-TEST_F(EveryOperator, AtRandomShapes) {
-    std::string table;
-    for (const Operator *op : operators()) {
-        const auto found = random_arguments().find(op->name());
-        ASSERT_TRUE(found != random_arguments().end() || op->card().family == "pointwise") << op->name() << " has no random shapes: random_workloads.cpp";
-        const ArgumentsOf arguments = found != random_arguments().end() ? found->second : [op](RandomSizes &sizes) { return pointwise_arguments(*op, sizes); };
-        const int wanted = op->card().family == "data movement" ? rounds_of_movement : rounds;
-        const Tally tally = check(*op, arguments, wanted);
-        EXPECT_EQ(tally.shapes, wanted) << op->name() << ": " << tally.refused;
-        table += fmt::format("{:<30}{:>4}{}\n", op->name(), tally.shapes, tally.shapes < wanted ? "  " + tally.refused : "");
-    }
-    fmt::print("shapes verified on {}\n{}", machine.name, table);
+// A test for each: --gtest_filter=*/conv2d runs one.
+class OfTheRegistry : public EveryOperator, public testing::WithParamInterface<const Operator *> {};
+
+TEST_P(OfTheRegistry, AtRandomShapes) {
+    const Operator &op = *GetParam();
+    const auto found = random_arguments().find(op.name());
+    ASSERT_TRUE(found != random_arguments().end() || op.card().family == "pointwise") << op.name() << " has no random shapes: random_workloads.cpp";
+    const ArgumentsOf arguments = found != random_arguments().end() ? found->second : [&op](RandomSizes &sizes) { return pointwise_arguments(op, sizes); };
+    const int wanted = op.card().family == "data movement" ? rounds_of_movement : rounds;
+    const Tally tally = check(op, arguments, wanted);
+    EXPECT_EQ(tally.shapes, wanted) << op.name() << ": " << tally.refused;
+    fmt::print("{} shapes verified on {}{}\n", tally.shapes, machine.name, tally.shapes < wanted ? ": " + tally.refused : "");
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryOperator, OfTheRegistry, testing::ValuesIn(operators()), [](const auto &info) { return info.param->name(); });
 
 // Chains of pointwise operators are one kernel; operands of two lack dimensions.
 TEST_F(EveryOperator, InExpressions) {
