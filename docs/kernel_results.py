@@ -110,11 +110,8 @@ def convolutions(tune):
     rows, shares = [], {"ax01": [], "ax01-psum": []}
     for layer, shape, arguments in CONVOLUTIONS:
         for machine in shares:
-            depthwise = "--groups" in arguments
-            if depthwise and machine != "ax01":
-                continue
-            result = tune("conv2d", shape, machine, *arguments.split(), *([] if depthwise else ["--weight-layout", "packed"]), "--trials", "10")
-            if not depthwise:
+            result = tune("conv2d", shape, machine, *arguments.split(), "--weight-layout", "packed", "--trials", "10")
+            if "--groups" not in arguments:
                 shares[machine].append(result["bound_share"])
             rows.append(cells(layer, shape, machine, result["cycles"], result["bound_cycles"], share(result)))
     means = " and ".join(f"{100 * math.exp(sum(map(math.log, values)) / len(values)):.1f} % on `{machine}`" for machine, values in shares.items())

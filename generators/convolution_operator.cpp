@@ -311,7 +311,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     OperatorDeclaration row;
     row.card.family = "convolution";
     row.card.algorithm = "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of the kernel, or of all rows that some rows of the result read; products in float32, rounded, added over blocks of "
-                         "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of 32 planes in bf16";
+                         "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of 32 planes in bf16, or with packed weights rows of planes that pass matrices with the kernel along their diagonals";
     row.card.space = "rows turned at once, the strip of the result that one load of the weights serves, where its sums stay, unrolling; channels that stream past turned places";
     row.card.bound = "lanes (sums of 32-deep products), array, visits (its gaps and the registers), DRAM, pads, issue; only what the window covers";
     row.card.reference = "float64";
