@@ -10,6 +10,7 @@
 #include "codegen/match.h"
 #include "codegen/passes.h"
 #include "codegen/separate_registers.h"
+#include "codegen/skew.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -74,7 +75,7 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
 }  // namespace
 
 const std::vector<std::string> &pass_names() {
-    static const std::vector<std::string> names = {"lower", "match", "coalesce", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
+    static const std::vector<std::string> names = {"lower", "match", "skew", "coalesce", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
     return names;
 }
 
@@ -104,6 +105,8 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     dump("match", [&] { return to_string(kernel); });
+    if (options.optimize && machine.timed()) skew(kernel);
+    dump("skew", [&] { return to_string(kernel); });
     if (options.optimize) {
         coalesce(kernel);
         clear_behind(kernel);
@@ -111,6 +114,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     dump("coalesce", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) expand(kernel);
     place(kernel, options.layouts);
+    aim_rotations(kernel);
     dump("place", [&] { return to_string(kernel); });
     overlap(kernel, options.optimize);
     if (options.routine && machine.timed()) hand_over_transfers(kernel, options.optimize);

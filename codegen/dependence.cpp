@@ -16,6 +16,7 @@ constexpr int store_to_load = 24, load_to_store = 24;
 constexpr int transfer_cycles = 64;
 constexpr size_t operations_between_transfers = 2 * transfer_cycles;
 
+bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 || b.turn < 0 || a.turn == b.turn; }
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
@@ -192,6 +193,7 @@ private:
     // plain step a loop may be the same row in the next iteration.
     int iterations_between(const PadAccess &earlier, const PadAccess &later) const {
         if (earlier.allocation != later.allocation) return 0;
+        if (!may_share_slot(earlier, later)) return 0;
         if (earlier.slot != later.slot || earlier.row.terms != later.row.terms) return 1;
         int64_t step = 0;
         for (auto [atom, rows] : later.row.terms) {
@@ -228,7 +230,7 @@ private:
 }  // namespace
 
 bool may_alias(const PadAccess &a, const PadAccess &b) {
-    if (a.allocation != b.allocation) return false;
+    if (a.allocation != b.allocation || !may_share_slot(a, b)) return false;
     return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
 }
 

@@ -43,6 +43,10 @@ std::vector<Expr> conjuncts(const Expr &e) {
     return parts;
 }
 
+IndexScope::IndexScope(Kernel &kernel) : kernel_(kernel) {
+    for (size_t a = 0; a < kernel.atoms.size(); a++) atoms_.try_emplace(kernel.atoms[a].text, static_cast<int>(a));
+}
+
 const LinearForm *IndexScope::find(const std::string &name) const {
     const auto it = values_.find(name);
     return it == values_.end() ? nullptr : &it->second;
@@ -85,10 +89,11 @@ LinearForm IndexScope::binary_non_linear(const LinearForm &a, const LinearForm &
     return form;
 }
 
-LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) {
+LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) { return at(form, loop, IntImm::make(Int(32), value)); }
+LinearForm IndexScope::at(const LinearForm &form, int loop, const Expr &value) {
     LinearForm result{form.constant, {}};
     for (auto [atom, coefficient] : form.terms) {
-        const Expr fixed = simplify(substitute(kernel_.loops[loop].name, IntImm::make(Int(32), value), kernel_.atoms[atom].expr));
+        const Expr fixed = simplify(substitute(kernel_.loops[loop].name, value, kernel_.atoms[atom].expr));
         // Atoms are expressions over loop names, which stay bound to their loops' variables here.
         LinearForm part;
         struct Loops : IRVisitor {

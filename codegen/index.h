@@ -25,7 +25,7 @@ struct Limits {
 // Values of integer variables (lets, loop variables) by name, and the conversion of expressions over them.
 class IndexScope {
 public:
-    explicit IndexScope(Kernel &kernel) : kernel_(kernel) {}
+    explicit IndexScope(Kernel &kernel);
 
     void bind(const std::string &name, LinearForm value) { values_[name] = std::move(value); }
     void unbind(const std::string &name) { values_.erase(name); }
@@ -39,6 +39,7 @@ public:
     LinearForm linear(const Halide::Expr &e);
     // The form with a loop's variable at a value.
     LinearForm at(const LinearForm &form, int loop, int64_t value);
+    LinearForm at(const LinearForm &form, int loop, const Halide::Expr &value);
     // The loop in whose first iteration alone an extent is above 0, -1: none. Halide makes such extents where what was copied
     // before is still there.
     int first_iteration_only(const LinearForm &extent);

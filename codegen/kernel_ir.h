@@ -105,6 +105,7 @@ struct PadAccess {
     LinearForm row;
     Reg slot;              // byte address of the ring slot, where that is a register
     bool earlier = false;  // by an iteration of the nest before the one whose code it runs with: what is free now may be its slot
+    int turn = -1;         // in a rotation: the iterations since its slot was filled; slots of different turns are never the same
     bool operator==(const PadAccess &) const = default;
 };
 
@@ -208,6 +209,14 @@ struct LoopInfo {
     int64_t sure() const { return varies() ? least : extent; }
 };
 
+// Slots of an allocation that change their turns with each iteration of a loop: the registers that hold where they begin in the pads, the one
+// that is filled now first.
+struct Rotation {
+    int allocation = -1;
+    int64_t rows = 0;   // of a slot
+    std::vector<Reg> slots;
+};
+
 // The calling convention of a kernel that other code enters with `jal x1` and that comes back: registers that hold the address to
 // return to and the address of the parameter words. A routine leaves both as they are and may change all others.
 constexpr int routine_link = 1, routine_parameters = 2;
@@ -223,6 +232,7 @@ struct Kernel {
     std::vector<Allocation> allocations;
     std::vector<Tensor> tensors;
     std::vector<SourceLocation> sources;
+    std::vector<Rotation> rotations;
     int32_t parameter_block = 0x3C;   // byte address of the words that hold the tensors' addresses
     std::optional<Routine> routine;   // none: a program of its own, from address 0 to halt
     Body body;

@@ -22,7 +22,7 @@ int behind(int from, int to, int interval) { return static_cast<int>(floor_mod(t
 }  // namespace
 
 bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
-    const auto plain = [](const Op &op) { return info(op.opcode).unit != Unit::Array; };
+    const auto plain = [](const Op &op) { return op.opcode != Opcode::lw_vi; };
     return machine_.timed() && overlapping_ && graph.ops.size() <= most_operations && std::all_of(graph.ops.begin(), graph.ops.end(), plain);
 }
 

@@ -20,12 +20,13 @@ constexpr int longest_queue = 512, most_iterations = 64;
 // What the pads have still to write, in cycles from now.
 struct Queues {
     std::array<int, most_pads> free{};   // by pad: until the last row is written
-    std::map<int, int> started;          // by allocation: until the last of its rows starts
+    // By allocation, and by slot of those whose slots rotate: until the last of its rows starts.
+    std::map<std::pair<int, int>, int> started;
     bool operator==(const Queues &) const = default;
 
     void join(const Queues &other) {
         for (size_t pad = 0; pad < most_pads; pad++) free[pad] = std::max(free[pad], other.free[pad]);
-        for (const auto &[allocation, cycles] : other.started) started[allocation] = std::max(started[allocation], cycles);
+        for (const auto &[rows, cycles] : other.started) started[rows] = std::max(started[rows], cycles);
     }
     // Cycles later.
     void pass(int cycles) {
@@ -67,6 +68,7 @@ private:
         int start;
     };
 
+    static std::pair<int, int> rows_of(const PadAccess &access) { return {access.allocation, access.turn}; }
     bool turns(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
     int64_t iterations(size_t b) const {
         for (const LoopInfo &loop : kernel_.loops)
@@ -93,7 +95,10 @@ private:
                 own.push_back({&*op.access, start});
             }
         }
-        for (const Store &store : own) queues.started[store.access->allocation] = std::max(queues.started[store.access->allocation], store.start);
+        for (const Store &store : own) {
+            int &started = queues.started[rows_of(*store.access)];
+            started = std::max(started, store.start);
+        }
         queues.pass(cycle + 1);
         return queues;
     }
@@ -136,7 +141,7 @@ private:
                 // Stores that do not wait keep the distance that the edges of their block have.
                 if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, load.access->allocation, of_block};
             };
-            if (const auto found = queues.started.find(load.access->allocation); found != queues.started.end()) check(found->second, false);
+            if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end()) check(found->second, false);
             for (const Store &store : own)
                 if (may_alias(*store.access, *load.access)) check(store.start, true);
         });

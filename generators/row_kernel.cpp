@@ -23,6 +23,9 @@ constexpr int64_t most_rows = 128, most_unrolled_rows = 16, most_unrolled_vector
 
 int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) { return machine.timed() && shape.rows > rows ? 2 : 1; }
 
+// Kernels that only have rows made for them do not skew.
+bool is_skewed(const Point &point) { return point.contains("skewed") && point["skewed"] != 0; }
+
 double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exps + 4 * cost.passes; }
 
 }  // namespace
@@ -46,17 +49,25 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls)
         .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("skewed", "the passes over a row are one loop, each on another row", shape.fills_array() && machine.timed() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
         const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
         std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors), {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
-        uses.insert(uses.end(), static_cast<size_t>(steps_in_pads(shape, point, cost) * point["row_unroll"]), {vectors, round});
+        // Rows that wait for later passes, and the tensors' own.
+        const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1, kept = is_skewed(point) ? cost.row_tensors : 0;
+        uses.insert(uses.end(), static_cast<size_t>((steps_in_pads(shape, point, cost) + kept) * waiting * point["row_unroll"]), {vectors, round});
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
     });
+    space.constraint("skewed", {"skewed", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take as many vectors of each part of a row at a time, and their sums are rows through the array.",
+                     [=](const Point &point) {
+                         const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"];
+                         return !is_skewed(point) || (point["row_unroll"] == 1 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
+                     });
     space.constraint("stored", {"stored", "vector_unroll"}, "Steps of rows that are not all straight-line code are in the pads anyway.",
                      [=](const Point &point) { return point["stored"] == 0 || point["vector_unroll"] == vectors; });
     space.constraint("registers", {"row_unroll", "vector_unroll"}, "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
@@ -98,6 +109,14 @@ double looped_rows_draft(const RowShape &shape, const Machine &machine, const Po
     return rows * row + miss * std::max(0.0, rows * (code_of_row + code_of_vector * packets * unrolled) - cached_packets);
 }
 
+// A row whose passes are one loop: what its lanes take, or the array, through which a row is under way for longer than the loop's interval
+// should be; the loop's first and last iterations, and what is between two rows.
+double skewed_row_draft(const RowShape &shape, const Point &point, const RowCost &cost, double unit) {
+    constexpr double array_interval = 51, row_end = 190;
+    const auto unrolled = static_cast<double>(point["vector_unroll"]);
+    return static_cast<double>(shape.vectors()) * std::max(unit, array_interval / unrolled) + unit * unrolled + row_end;
+}
+
 }  // namespace
 
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost) {
@@ -124,7 +143,7 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         // Code that leaves the instruction cache is fetched anew each time.
         iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + (packets > most_packets ? miss * (packets - resident_packets) : 0);
     } else {
-        iteration = std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
+        iteration = is_skewed(point) ? skewed_row_draft(shape, point, cost, unit) : std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
     }
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + (unrolled >= vectors ? blocks * block_cost : 0), bytes = 2 * rows * static_cast<double>(shape.length);
@@ -143,7 +162,7 @@ std::string row_words(const RowShape &shape, const Point &point) {
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix)
     : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
       block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), prefix_(std::move(prefix)), out_(std::move(name)) {
+      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), skewed_(is_skewed(point)), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), prefix_(std::move(prefix)), out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
 }
 
@@ -227,12 +246,17 @@ Func RowKernel::sum(const std::string &name, Func values) {
 
 Func RowKernel::largest(const std::string &name, Func values) {
     // Running maxima side by side: one alone would wait for itself.
-    const int most = unrolled() ? std::min(most_sides, (vectors_ + 1) / 2) : vectors_ % most_sides == 0 ? most_sides : 1, sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides;
-    Extremum x{Func(name + "_lanes"), Func(name), Var("l"), Var("side"), steps > 1 ? RDom(1, steps - 1, name + "_r") : RDom(), RDom(0, lanes, name + "_q"), sides};
-    x.lanes(x.lane, x.side, m) = values(x.side * lanes + x.lane, m);
-    if (steps > 1) {
+    const int most = skewed_ ? std::gcd(most_sides, vector_unroll_ / parts_) : unrolled() ? std::min(most_sides, (vectors_ + 1) / 2) : vectors_ % most_sides == 0 ? most_sides : 1;
+    const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ ? 0 : 1;
+    Extremum x{Func(name + "_lanes"), Func(name), Var("l"), Var("side"), steps > first ? RDom(first, steps - first, name + "_r") : RDom(), RDom(0, lanes, name + "_q"), sides};
+    const int at_once = skewed_ ? vector_unroll_ / parts_ / sides : 0;
+    if (skewed_) x.rest = RDom({{0, at_once}, {0, parts_}, {0, vectors_ / vector_unroll_}}, name + "_alike");
+    // A pass that is one loop with others takes all vectors of the row as they do.
+    x.lanes(x.lane, x.side, m) = skewed_ ? bf16(-infinity) : values(x.side * lanes + x.lane, m);
+    if (steps > first) {
         // The last vector once more where there are too few.
-        const Expr at = x.rest * sides + x.side, vector = vectors_ % sides == 0 ? at : min(at, vectors_ - 1);
+        const Expr step = skewed_ ? x.rest.y * (steps / parts_) + x.rest.z * at_once + x.rest.x : Expr(x.rest);
+        const Expr at = step * sides + x.side, vector = vectors_ % sides == 0 ? at : min(at, vectors_ - 1);
         x.lanes(x.lane, x.side, m) = strict_float(max(values(vector * lanes + x.lane, m), x.lanes(x.lane, x.side, m)));
     }
     std::vector<Expr> all;
@@ -249,17 +273,29 @@ Func RowKernel::largest(const std::string &name, Func values) {
     return x.value;
 }
 
+// Sums of single vectors through the array, on the way to those of parts.
+void RowKernel::schedule_parts(Sum &s, const LoopLevel &at) {
+    s.block.compute_at(at).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
+    s.part.compute_at(at).vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+    in_registers({s.part, s.block, s.group, s.total});
+}
+
 void RowKernel::schedule_sum(Sum &s, Func result, const Var &row) {
     s.total.compute_at(result, row);
     if (parts_ > 0 && !grouped_) {
         const int members = vectors_ / parts_, unroll = std::gcd(vector_unroll_, members);
+        if (skewed_) {
+            // Vectors of all parts in turn: their sums are done when the pass is.
+            const RVar go("go"), gu("g_unroll");
+            s.group.compute_at(result, row).update().split(s.members, go, gu, vector_unroll_ / parts_).reorder(gu, s.group.args()[1], go);
+            schedule_parts(s, LoopLevel(s.group, gu));
+            return;
+        }
         const LoopLevel part(s.total, unrolled() ? RVar("r_unroll") : s.blocks);
         if (unrolled()) s.total.update().split(s.blocks, RVar("ro"), RVar("r_unroll"), parts_);
         s.group.compute_at(part);
         s.group.update().split(s.members, RVar("go"), RVar("g_unroll"), unroll);
-        s.block.compute_at(s.group, RVar("g_unroll")).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-        s.part.compute_at(s.group, RVar("g_unroll")).vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
-        in_registers({s.part, s.block, s.group, s.total});
+        schedule_parts(s, LoopLevel(s.group, RVar("g_unroll")));
         return;
     }
     // Parts of a row that are weights: straight-line code where the row is.
@@ -304,9 +340,10 @@ void RowKernel::schedule_inputs(Func consumer, const Var &block) {
 
 // The vectors of a row: a loop, or straight-line code.
 void RowKernel::over_vectors(Func step) {
-    const Var no("no"), ni("ni");
+    const Var no("no"), ni("ni"), part("part_unroll");
     step.split(n, no, ni, lanes).vectorize(ni);
-    if (vector_unroll_ > 1) step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
+    if (skewed_) step.split(no, part, no, vectors_ / parts_).split(no, no, unrolled_vector_, vector_unroll_ / parts_).reorder(ni, unrolled_vector_, part, no);
+    else if (vector_unroll_ > 1) step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
 }
 
 // What is computed of a row, at `row` of `result`.
@@ -330,8 +367,12 @@ void RowKernel::schedule_steps(Func result, const Var &row) {
         x.value.compute_at(result, row).update().atomic().vectorize(x.all, lanes);
         x.lanes.compute_at(result, row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
         if (x.lanes.num_update_definitions() > 0) {
-            x.lanes.update().reorder(x.lane, x.side, x.rest).vectorize(x.lane, lanes);
-            if (const int unroll = std::min((vector_unroll_ + x.sides - 1) / x.sides, (vectors_ + x.sides - 1) / x.sides - 1); unroll > 1) {
+            if (skewed_) {
+                x.lanes.update().reorder({x.lane, x.side, x.rest.x, x.rest.y, x.rest.z}).vectorize(x.lane, lanes).rename(x.rest.x, RVar("r_unroll")).rename(x.rest.y, RVar("part_unroll"));
+            } else {
+                x.lanes.update().reorder(x.lane, x.side, x.rest).vectorize(x.lane, lanes);
+            }
+            if (const int unroll = std::min((vector_unroll_ + x.sides - 1) / x.sides, (vectors_ + x.sides - 1) / x.sides - 1); !skewed_ && unroll > 1) {
                 RVar ro("ro"), ru("r_unroll");
                 x.lanes.update().split(x.rest, ro, ru, unroll, TailStrategy::GuardWithIf).reorder(x.lane, x.side, ru, ro);
             }
@@ -345,7 +386,7 @@ void RowKernel::schedule_steps(Func result, const Var &row) {
 }
 
 KernelDefinition RowKernel::finish(Func result) {
-    const Var mo("mo"), mi("mi"), no("no"), ni("ni");
+    const Var mo(skewed_ ? "mo_skewed" : "mo"), mi("mi"), no("no"), ni("ni");
     out_(n, m) = result(n, m);
     out_.bound(n, 0, length_).bound(m, 0, rows_).split(m, mo, mi, block_, TailStrategy::ShiftInwards);
     schedule_inputs(out_, mo);
@@ -356,7 +397,10 @@ KernelDefinition RowKernel::finish(Func result) {
     const int pads = static_cast<int>(machine_.pad.count);
     const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
     Var row = m;
-    if (apart) {
+    if (skewed_) {
+        row = Var("m_skewed");
+        result.rename(m, row);
+    } else if (apart) {
         result.split(m, mp, m, block_ / pads);
         row = mp;
         if (row_unroll_ > pads) {

@@ -44,7 +44,8 @@ struct RowCost {
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
 // row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes where
 // rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights; `stored`, whether
-// the steps of such a row in straight-line code are in the pads, where they do not fill the registers.
+// the steps of such a row in straight-line code are in the pads, where they do not fill the registers; `skewed`, whether its passes, which are
+// loops, are one loop, each on another row.
 // Rows of the pads that the steps of a row take for each of its vectors.
 int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost);
 
@@ -98,6 +99,7 @@ public:
 private:
     struct Sum;
     Halide::Func grouped_sum(const std::string &name, Halide::Func values);
+    static void schedule_parts(Sum &s, const Halide::LoopLevel &at);
     void schedule_sum(Sum &s, Halide::Func result, const Halide::Var &row);
     void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
@@ -131,6 +133,7 @@ private:
     bool reduced_;             // the reduction unit sums
     bool stored_;              // steps of straight-line rows are in the pads
     bool grouped_;             // the array sums, with the rows as weights
+    bool skewed_;              // passes over a row are one loop, each on another row
     int parts_;                // of a row that fills the array, each rounded; 0 of others
     std::string prefix_;
     Halide::Func out_;
