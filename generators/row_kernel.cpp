@@ -50,7 +50,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("skewed", "the passes over a row are one loop, each on another row", shape.fills_array() && machine.timed() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        .parameter("skewed", "the passes over a row are one loop, each on another row", shape.fills_array() && shape.length % lanes == 0 && machine.timed() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
@@ -63,10 +63,11 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
     });
-    space.constraint("skewed", {"skewed", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take as many vectors of each part of a row at a time, and their sums are rows through the array.",
+    // Blocks of several rows cost each row the computation of its place.
+    space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take one row after the other, as many vectors of each part of it at a time, and their sums are rows through the array.",
                      [=](const Point &point) {
                          const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"];
-                         return !is_skewed(point) || (point["row_unroll"] == 1 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
+                         return !is_skewed(point) || (point["rows"] == 1 && point["row_unroll"] == 1 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
                      });
     space.constraint("stored", {"stored", "vector_unroll"}, "Steps of rows that are not all straight-line code are in the pads anyway.",
                      [=](const Point &point) { return point["stored"] == 0 || point["vector_unroll"] == vectors; });
@@ -397,10 +398,7 @@ KernelDefinition RowKernel::finish(Func result) {
     const int pads = static_cast<int>(machine_.pad.count);
     const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
     Var row = m;
-    if (skewed_) {
-        row = Var("m_skewed");
-        result.rename(m, row);
-    } else if (apart) {
+    if (apart) {
         result.split(m, mp, m, block_ / pads);
         row = mp;
         if (row_unroll_ > pads) {

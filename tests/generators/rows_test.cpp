@@ -121,6 +121,34 @@ TEST_F(Rows, LongRows) {
         check(sums[i], {{"shape", fmt::format("{}x{}", 2 + below(5), lengths[i % lengths.size()])}, {"dim", "1"}}, i);
 }
 
+// Passes over a row that are one loop, each on another row: also of an odd number of rows, and of fewer rows
+// than are under way at a time.
+TEST_F(Rows, SkewedPassesOfLongRows) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    uint64_t seed = 0;
+    for (const char *name : {"softmax", "log_softmax", "layer_norm", "rms_norm"})
+        for (const auto &[rows, length] : {std::pair{7, 2048}, {5, 1536}, {1, 1536}, {3, 1024}}) {
+            const bool norm = std::string(name).ends_with("norm"), centered = std::string(name) == "layer_norm";
+            const std::string weight = norm ? fmt::format(",{}", length) : "", shape = fmt::format("{}x{}{}{}", rows, length, weight, centered ? weight : "");
+            SCOPED_TRACE(fmt::format("{} {}", name, shape));
+            const Evaluator evaluator(find_operator(name).workload({{"shape", shape}}), machine, ++seed);
+            std::vector<Point> points;
+            for_each(evaluator.workload().space(machine), [&](const Point &point) {
+                if (point["skewed"] != 0) points.push_back(point);
+                return true;
+            });
+            ASSERT_FALSE(points.empty());
+            for (int i = 0; i < rounds; i++) {
+                const Point &point = points[random.below(points.size())];
+                SCOPED_TRACE(point.assignments());
+                const Evaluation evaluation = evaluator.evaluate(point);
+                ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+                EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
+                EXPECT_EQ(evaluator.verify(point), "");
+            }
+        }
+}
+
 // Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes them.
 TEST_F(Rows, LightStepsOfLoopsAreMadeByTheirReaders) {
     if (!machine.timed()) GTEST_SKIP() << "such rows do not fit small pads";
