@@ -43,6 +43,8 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
         if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
+    // Two passes gain less beside each other than what the end of each row costs.
+    const bool may_skew = cost.passes > 2 && shape.fills_array() && shape.length % lanes == 0 && machine.timed();
     Space space;
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
@@ -50,7 +52,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("skewed", "the passes over a row are one loop, each on another row", shape.fills_array() && shape.length % lanes == 0 && machine.timed() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        .parameter("skewed", "the passes over a row are one loop, each on another row", may_skew ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
     space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
