@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "generators/pad_room.h"
+#include "generators/row_maxima.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
 #include "isa/error.h"
@@ -392,12 +393,14 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
 
 PoolForm pool_form(const PoolShape &shape, const Machine &machine) {
     if (rows_fit(shape, machine)) return PoolForm::Rows;
+    if (row_maxima_fit(shape, machine)) return PoolForm::RowMaxima;
     return shape.planes_outermost ? PoolForm::Planes : PoolForm::Channels;
 }
 
 Space pool_space(const PoolShape &shape, const Machine &machine) {
     switch (pool_form(shape, machine)) {
     case PoolForm::Rows: return row_pool_space(shape, machine);
+    case PoolForm::RowMaxima: return row_maxima_space(shape, machine);
     case PoolForm::Planes: return plane_pool_space(shape, machine);
     case PoolForm::Channels: break;
     }
@@ -437,6 +440,7 @@ Space pool_space(const PoolShape &shape, const Machine &machine) {
 Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
     switch (pool_form(shape, machine)) {
     case PoolForm::Rows: return row_pool_naive_point(shape);
+    case PoolForm::RowMaxima: return row_maxima_naive_point(shape, machine);
     case PoolForm::Planes: return plane_pool_naive_point(shape, machine);
     case PoolForm::Channels: break;
     }
@@ -459,6 +463,7 @@ Point pool_naive_point(const PoolShape &shape, const Machine &machine) {
 double pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
     switch (pool_form(shape, machine)) {
     case PoolForm::Rows: return row_pool_draft(shape, machine, point);
+    case PoolForm::RowMaxima: return row_maxima_draft(shape, machine, point);
     case PoolForm::Planes: return plane_pool_draft(shape, machine, point);
     case PoolForm::Channels: break;
     }
@@ -517,6 +522,7 @@ double pool_tolerance_ulps(const PoolShape &shape) {
 KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
     switch (pool_form(shape, machine)) {
     case PoolForm::Rows: return row_pool_kernel(shape, machine, point);
+    case PoolForm::RowMaxima: return row_maxima_kernel(shape, machine, point);
     case PoolForm::Planes: return plane_pool_kernel(shape, machine, point);
     case PoolForm::Channels: break;
     }

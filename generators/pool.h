@@ -52,8 +52,8 @@ struct PoolShape {
     int64_t vectors() const { return tiles_of(channels); }
 };
 
-// How a pooling is computed: lanes lie along rows of the image, or are planes, or channels.
-enum class PoolForm { Rows, Planes, Channels };
+// How a pooling is computed: lanes lie along rows of the image, or are planes (maxima of rows first, or whole windows), or channels.
+enum class PoolForm { Rows, RowMaxima, Planes, Channels };
 PoolForm pool_form(const PoolShape &shape, const Machine &machine);
 
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.

@@ -52,7 +52,7 @@ protected:
         const int64_t steps = ceil_div(planes * of_a_plane, int64_t{lanes});
         if (shape_.kind == Pooling::Max) {
             // Each step looks for NaN, or each result is told of it.
-            const bool told = pool_form(shape_, machine) == PoolForm::Planes;
+            const bool told = pool_form(shape_, machine) != PoolForm::Channels;
             work.lanes.adds = told ? steps + results() : 2 * steps;
             work.copies = told ? steps : 2 * steps;
         } else {
@@ -92,8 +92,9 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.schemas = std::move(schemas);
     row.help = fmt::format("{} of the elements of each window", kind == Pooling::Max ? "the largest" : "the mean");
     row.card.family = "pooling";
-    row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels or planes, columns of a window first, which windows beside it share; NaN spread to every window that has "
-                                                "one, of planes by an element of each block that the array has turned, times zero, added to the results of its rows"
+    row.card.algorithm = kind == Pooling::Max ? "compares and masked copies of vectors of 32 channels or planes, columns of a window first, which windows beside it share, or, of planes, rows first, "
+                                                "where the array has just turned a block of one; NaN spread to every window that has one, of planes by an element of each block that the array has "
+                                                "turned, times zero, added to the results of its rows"
                                               : "bf16 sums of vectors of 32 channels, row by row of the window, or of 32 planes, columns of a window first, which windows beside it share, times the reciprocal of the "
                                                 "count; nchw where no window reaches out of the "
                                                 "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the reciprocal as their weights";
@@ -101,8 +102,9 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.card.bound = kind == Pooling::Max ? "dram, and lanes: as many steps as there are elements in windows, less the results"
                                           : "dram, and lanes: as many steps as there are elements in windows, less the results; of rows alone where the array adds the columns";
     row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
-    row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time or adds columns, so that an infinity or NaN spreads over 32 elements, to "
-                        "all windows that see a row with one of these where they are maxima, or over the windows that share 32 columns with it, and zeros lose their sign; nhwc, without the array";
+    row.card.supports = "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time or adds columns, so that an infinity or NaN spreads over up to 32 "
+                        "elements that come together, where they are maxima to the windows of that part of these rows (of whole rows where a window is wider than 32 elements, or rows are long "
+                        "and fewer than four) and to the same results of the 31 planes around, or over the windows that share 32 columns with it, and zeros lose their sign; nhwc, without the array";
     row.card.refuses = "dilation; nchw where the array turns planes and 32 of them do not fit the pads";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};

@@ -280,22 +280,106 @@ TEST_F(Rows, OverlappingWindowsShareNaN) {
     }
 }
 
-// Of planes, it reaches all windows of the rows that see it and no other, whichever part of a row it is in; where there is none, numbers as small
-// as can be are larger than the padding.
-TEST_F(Rows, RowsOfWindowsShareNaN) {
+// Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
+// image on any side.
+TEST_F(Rows, MaximaOfPlanes) {
     if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
-    constexpr size_t width = 40, height = 7, columns = 20;
-    const WorkloadArguments windows = {{"shape", "1x1x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}};
+    for (int i = 0; i < 3 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(i % 3 == 0 ? 9 : 4), kernel_x = 1 + below(i % 3 == 0 ? 9 : 4),
+                      padding_y = below(kernel_y / 2 + 1), padding_x = below(kernel_x / 2 + 1);
+        const int64_t height = kernel_y + below(20), width = kernel_x + (below(2) == 0 ? below(32) : size(130));
+        WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(70), height, width)},
+                                       {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+                                       {"stride", fmt::format("{},{}", 1 + below(4), 1 + below(4))},
+                                       {"padding", fmt::format("{},{}", padding_y, padding_x)}};
+        if (below(2) == 0) arguments["ceil-mode"] = "true";
+        check("max_pool2d", arguments, static_cast<uint64_t>(i));
+    }
+    // One column, one result of each row, and one of the image.
+    check("max_pool2d", {{"shape", "1x5x37x1"}, {"kernel-size", "3,1"}}, 1);
+    check("max_pool2d", {{"shape", "1x41x9x8"}, {"kernel-size", "4,6"}, {"stride", "2,3"}}, 2);
+    check("max_pool2d", {{"shape", "1x41x4x8"}, {"kernel-size", "4,6"}, {"stride", "2,3"}}, 3);
+}
+
+// Every way to move blocks of this image, whose parts differ and whose last bands come twice.
+TEST_F(Rows, EveryPointOfMaximaOfRows) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    const Evaluator evaluator(
+        find_operator("max_pool2d").workload({{"shape", "1x64x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}}),
+        machine);
+    int points = 0;
+    for_each(evaluator.workload().space(machine), [&](const Point &point) {
+        EXPECT_EQ(evaluator.evaluate(point).reason, "") << point.assignments();
+        EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        return ++points < 100;
+    });
+    EXPECT_GE(points, 12);
+}
+
+// Rows in parts where there are some, and windows that blocks of 32 elements have room for; other planes are turned whole.
+TEST_F(Rows, PlanesWithMaximaOfRows) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    const auto form = [&](int64_t height, int64_t width, int64_t kernel, int64_t stride, int64_t padding = 0) {
+        PoolShape shape;
+        shape.channels = 64;
+        shape.planes_outermost = true;
+        shape.x = pool_axis("max_pool2d", width, kernel, stride, padding, false);
+        shape.y = pool_axis("max_pool2d", height, std::min(kernel, height), stride, 0, false);
+        return pool_form(shape, machine);
+    };
+    EXPECT_EQ(form(56, 56, 3, 2), PoolForm::RowMaxima);
+    EXPECT_EQ(form(13, 13, 3, 2), PoolForm::RowMaxima);
+    EXPECT_EQ(form(4, 100, 2, 2), PoolForm::RowMaxima);
+    EXPECT_EQ(form(3, 100, 2, 2), PoolForm::Planes) << "too few blocks follow each other";
+    EXPECT_EQ(form(40, 40, 33, 1), PoolForm::Planes) << "a window is wider than a block";
+    EXPECT_EQ(form(32, 32, 2, 1, 1), PoolForm::Planes) << "33 results of a row";
+    EXPECT_EQ(form(4, 8, 8, 1), PoolForm::Planes) << "one result fills no tile of weights";
+}
+
+// Of planes, it reaches all windows that share its block of a row (or of several) and no other: of 40 columns, the first ten
+// windows come from columns 0 to 20 and the others from columns 19 to 39. What turns the results back takes it to the same
+// results of the 31 planes around. Where there is none, numbers as small as can be are larger than the padding.
+TEST_F(Rows, WindowsOfABlockShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    constexpr size_t width = 40, height = 7, columns = 20, rows = 4, planes = 33;
+    const WorkloadArguments windows = {{"shape", "1x33x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}};
     const double lowest = static_cast<double>(bf16_float(0xFF7F));
-    for (const size_t at : {size_t{0}, size_t{39}, 2 * width + 19, 3 * width + 20, 6 * width + 31}) {
-        std::vector<double> image(width * height, lowest);
+    for (const double special : {std::nan(""), infinity, -infinity})
+        for (const size_t at :
+             {size_t{0}, size_t{39}, 2 * width + 18, 2 * width + 19, 3 * width + 20, 3 * width + 21, 6 * width + 31}) {
+            std::vector<double> images(planes * width * height, lowest);
+            images[3 * width * height + at] = special;
+            const std::vector<double> pooled = results("max_pool2d", windows, images);
+            ASSERT_EQ(pooled.size(), planes * rows * columns);
+            for (size_t i = 0; i < pooled.size(); i++) {
+                const size_t plane = i / (rows * columns), row = at / width + 1, column = at % width,
+                             first = 2 * (i / columns % rows);
+                const bool of_block = i % columns < 10 ? column <= 20 : column >= 19;
+                if (plane < 32 && row >= first && row < first + 3 && of_block)
+                    EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
+                else
+                    EXPECT_EQ(pooled[i], lowest) << at << " " << i;
+            }
+        }
+}
+
+// Rows of 13 elements come two at a time where the height is even, and share it.
+TEST_F(Rows, RowsOfABlockShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    constexpr size_t width = 13, height = 8, columns = 11;
+    for (const size_t at : {size_t{0}, 2 * width + 12, 5 * width + 6}) {
+        std::vector<double> image(width * height, 1);
         image[at] = std::nan("");
-        const std::vector<double> pooled = results("max_pool2d", windows, image);
-        ASSERT_EQ(pooled.size(), 4 * columns);
+        const std::vector<double> pooled =
+            results("max_pool2d", {{"shape", "1x1x8x13"}, {"kernel-size", "3"}, {"stride", "1"}}, image);
+        ASSERT_EQ(pooled.size(), 6 * columns);
+        const size_t block = at / width / 2 * 2;
         for (size_t i = 0; i < pooled.size(); i++) {
-            const size_t row = at / width + 1, first = 2 * (i / columns);
-            if (row >= first && row < first + 3) EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
-            else EXPECT_EQ(pooled[i], lowest) << at << " " << i;
+            const size_t row = i / columns;
+            if (row <= block + 1 && row + 2 >= block)
+                EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
+            else
+                EXPECT_EQ(pooled[i], 1) << at << " " << i;
         }
     }
 }
