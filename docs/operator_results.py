@@ -65,10 +65,9 @@ TAIL = """
   through one bank group of the DRAM at a time. Whether long rows are weights of the array that one row of ones sums, and whether their
   steps wait in registers or in the pads, the search decides; a value in a register must not live longer than an iteration takes, so rows of
   12 vectors and more overlap where their steps wait in the pads: a row of 768 of layer_norm follows the one before after the 216 cycles that the multiplier
-  takes. Rows of more than 36 vectors make too many values and too much code for that: their passes are loops, one after the other,
-  and differences and squares, which take less than a store and a load, are made again by each pass that reads them. With four vectors at a time the code of
-  layer_norm of 2048 fits the instruction cache, with eight it does not (282,326 cycles); a square reads one register twice, two cycles of 5.4 a vector.
-  To keep the two cycles free when code is planned gained nothing there and cost group_norm 5 %.
+  takes. Rows of more than 36 vectors make too many values and too much code for that: their passes are loops, which a skewed loop over rows makes
+  one, each pass on another row, where there are three passes and whole vectors. What is left there is the end of a row: its loop drains, and the next one fills, in blocks of
+  their own that do not overlap. Of two passes (rms_norm), and of rows that end inside a vector, they are loops one after the other.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** of channels that end inside vectors takes a group as one row of vectors, with rows for the weights and biases of each vector that are made
   once. Tiles of up to 32 vectors are weights of the array. A square reads one register twice, which costs two cycles of a bank each; a loop that fills a

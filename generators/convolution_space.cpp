@@ -85,8 +85,11 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike"}, "A strip is a part of a row or whole rows; strips of two sizes have the rows of a block that those of one size do not divide.",
                      [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
     space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
-    space.constraint("strips of two sizes", {"strips_alike", "sums_in_registers", "back_at_end"}, "Strips of two sizes have packed weights, their sums in registers, and the results of all channels together.",
-                     [fits = shape.packed && band == 1](const Point &point) { return point["strips_alike"] || (fits && point["sums_in_registers"] && point["back_at_end"]); });
+    space.constraint("strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
+                     "Strips of two sizes have packed weights, their sums in registers, the results of all channels together, and blocks that bring their own rows of the image: code of one image for all would grow with the blocks.",
+                     [fits = shape.packed && band == 1](const Point &point) {
+                         return point["strips_alike"] || (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
+                     });
     space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
                      [limit = most_sums(machine)](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
