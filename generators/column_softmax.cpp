@@ -159,7 +159,6 @@ protected:
     }
 
 private:
-    static int size(int64_t n) { return static_cast<int>(n); }
     int64_t vectors() const { return tiles_of(shape_.inner); }
     int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }
     int64_t steps() const { return ceil_div(shape_.length, sides()); }

@@ -35,16 +35,16 @@ public:
 
     double flops() const override { return otherwise_->flops(); }
     Bound bound(const Machine &machine) const override { return otherwise_->bound(machine); }
-    Space space(const Machine &machine) const override { return on_lanes(machine) ? plane_pool_space(windows_, machine) : otherwise_->space(machine); }
-    Point naive_point(const Machine &machine) const override { return on_lanes(machine) ? pool_naive_point(windows_, machine) : otherwise_->naive_point(machine); }
+    Space space(const Machine &machine) const override { return on_lanes(machine) ? plane_pool.space(windows_, machine) : otherwise_->space(machine); }
+    Point naive_point(const Machine &machine) const override { return on_lanes(machine) ? plane_pool.naive_point(windows_, machine) : otherwise_->naive_point(machine); }
     std::string words(const Machine &machine, const Point &point) const override {
         return on_lanes(machine) ? "lanes are planes; " + PipelineWorkload::words(machine, point) : otherwise_->words(machine, point);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         if (!on_lanes(machine)) return otherwise_->build(machine, point);
-        return named(plane_pool_kernel(windows_, machine, point));
+        return named(plane_pool.kernel(windows_, machine, point));
     }
-    double draft(const Machine &machine, const Point &point) const override { return on_lanes(machine) ? plane_pool_draft(windows_, machine, point) : otherwise_->draft(machine, point); }
+    double draft(const Machine &machine, const Point &point) const override { return on_lanes(machine) ? plane_pool.draft(windows_, machine, point) : otherwise_->draft(machine, point); }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
@@ -64,7 +64,7 @@ protected:
 private:
     // Half a unit for each product and each sum.
     double sum_ulps() const { return static_cast<double>(shape_.kernel_x * shape_.kernel_y) + 2; }
-    bool on_lanes(const Machine &machine) const { return planes_fit(windows_, machine); }
+    bool on_lanes(const Machine &machine) const { return plane_pool.takes(windows_, machine); }
 
     void append_plane(const std::vector<TensorData> &inputs, int64_t plane, Reference &result) const {
         const ConvolutionShape &s = shape_;

@@ -23,9 +23,9 @@ public:
     }
 
     double flops() const override { return 2 * static_cast<double>(outputs_[0].elements() * taps()); }
-    Space space(const Machine &machine) const override { return pool_space(windows_, machine); }
-    Point naive_point(const Machine &machine) const override { return pool_naive_point(windows_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(pool_kernel(windows_, machine, point)); }
+    Space space(const Machine &machine) const override { return channel_pool.space(windows_, machine); }
+    Point naive_point(const Machine &machine) const override { return channel_pool.naive_point(windows_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(channel_pool.kernel(windows_, machine, point)); }
     double draft(const Machine &machine, const Point &point) const override {
         // The adder sets the pace, or the latency of a window where few run side by side.
         constexpr double start = 900, packets = 40, latency = 80, tile_cost = 300;

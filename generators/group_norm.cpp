@@ -42,12 +42,6 @@ public:
     }
 
     Space space(const Machine &machine) const override {
-        const auto divisors = [](int64_t n, int64_t most) {
-            std::vector<int64_t> values;
-            for (int64_t v = 1; v <= std::min(n, most); v++)
-                if (n % v == 0) values.push_back(v);
-            return values;
-        };
         Space space;
         space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16))
             .parameter("vector_unroll", "vectors of a channel in straight-line code, of the steps that are no sums", divisors(shape_.vectors(), lanes))
@@ -158,7 +152,6 @@ Func GroupNorm::spread(KernelDefinition &kernel, const std::string &name, const 
 }
 
 KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
-    const auto size = [](int64_t n) { return static_cast<int>(n); };
     const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups), images = size(shape_.images), vectors = size(shape_.vectors());
     const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]), sum_unroll = size(point["sum_unroll"]);
     const bool narrow = area % lanes != 0;
@@ -414,7 +407,6 @@ Func ContiguousGroupNorm::in_sections(const Func &spread, const std::string &nam
 }
 
 KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point &point) const {
-    const auto size = [](int64_t n) { return static_cast<int>(n); };
     const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images), vector_unroll = size(point["vector_unroll"]);
     const ImageParam image = tensor("X", {length, groups, images});
     KernelDefinition kernel;

@@ -212,7 +212,6 @@ private:
 };
 
 KernelDefinition MovementWorkload::build(const Machine &machine, const Point &point) const {
-    const auto size = [](int64_t n) { return static_cast<int>(n); };
     KernelDefinition kernel;
     std::vector<ImageParam> params;
     for (const TensorSpec &tensor : inputs_) {

@@ -65,4 +65,6 @@ struct PlanePlan {
 // Does what is in the pads at a time fit them?
 bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &point);
 
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+
 }  // namespace atalla

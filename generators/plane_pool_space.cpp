@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "generators/plane_plan.h"
+#include "generators/pool_transfers.h"
 #include "generators/window_maxima.h"
 
 namespace atalla {
@@ -21,53 +22,23 @@ std::vector<int64_t> unrolls_of(const PoolShape &shape) {
     return unrolls;
 }
 
-// Bands that leave together, as many as one transfer of a plane takes: they divide all.
-std::vector<int64_t> leave_together(int64_t bands) {
-    constexpr int64_t most = 32;
-    std::vector<int64_t> counts;
-    for (int64_t count = 1; count <= std::min(bands, most); count++)
-        if (bands % count == 0) counts.push_back(count);
-    return counts;
-}
-
-// Bands that come together; the last ones may share some with those before.
-std::vector<int64_t> come_together(int64_t bands) {
-    std::vector<int64_t> counts = leave_together(bands);
-    for (const int64_t parts : {2, 3, 4, 8}) counts.push_back(std::min(ceil_div(bands, parts), int64_t{lanes}));
-    std::sort(counts.begin(), counts.end());
-    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-    return counts;
-}
-
-// Whole blocks of 32 planes: what each takes of the code is in the instruction cache for all that are in the pads.
-std::vector<int64_t> planes_of(const PoolShape &shape) {
-    constexpr int64_t most = 8;
-    const int64_t planes = shape.images * shape.channels, blocks = tiles_of(planes);
-    std::vector<int64_t> values = {lanes};
-    for (int64_t together = 2; planes % lanes == 0 && together <= std::min(blocks, most); together++)
-        if (blocks % together == 0 && (shape.images == 1 || shape.vectors() % together == 0)) values.push_back(together * lanes);
-    return values;
-}
-
-}  // namespace
-
-Space plane_pool_space(const PoolShape &shape, const Machine &machine) {
+Space space_of(const PoolShape &shape, const Machine &machine) {
     Space space;
     std::vector<int64_t> first_columns = {0};
     if (const int64_t own = shape.kind == Pooling::Max && takes_columns(shape) && pool_phases(shape.x).size() == 1 ? own_column(shape.x) : 0; own > 0) first_columns = {own, 0};
     space.parameter("unroll", "results in straight-line code", unrolls_of(shape)).parameter("weight_unroll", "vectors of a turned block in straight-line code", {8, 16, 32})
         .parameter("bands", "rows of blocks that come together", come_together(PlaneBlocks::of_image(shape, machine).bands))
-        .parameter("results", "rows of blocks of results that leave together", leave_together(PlaneBlocks::of_results(shape, machine).bands))
+        .parameter("results", "rows of blocks of results that leave together", divisors(PlaneBlocks::of_results(shape, machine).bands, lanes))
         .choice("first_column", "column of a window that its maximum starts from: one that windows beside it do not have, or the first", first_columns);
-    space.parameter("planes", "in the pads at a time", planes_of(shape));
+    space.parameter("planes", "in the pads at a time", planes_together(shape));
     space.constraint("pads", {"unroll", "weight_unroll", "bands", "results", "planes"}, "So many planes of the image, framed by the padding, and their results fit the pads.",
                      [=](const Point &point) { return planes_fit(shape, machine, point); });
     return space;
 }
 
-Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
+Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     Point point = {{"unroll", 1}, {"weight_unroll", 8}, {"bands", come_together(PlaneBlocks::of_image(shape, machine).bands).front()},
-                   {"results", leave_together(PlaneBlocks::of_results(shape, machine).bands).front()}, {"first_column", 0}, {"planes", lanes}};
+                   {"results", divisors(PlaneBlocks::of_results(shape, machine).bands, lanes).front()}, {"first_column", 0}, {"planes", lanes}};
     for (int64_t unroll : unrolls_of(shape)) {
         point.set("unroll", unroll);
         if (planes_fit(shape, machine, point)) return point;
@@ -76,9 +47,9 @@ Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine) {
     return point;
 }
 
-bool planes_fit(const PoolShape &shape, const Machine &machine) { return planes_fit(shape, machine, plane_pool_naive_point(shape, machine)); }
+bool takes(const PoolShape &shape, const Machine &machine) { return planes_fit(shape, machine, naive_point_of(shape, machine)); }
 
-double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
+double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Windows at the pace of their lanes, two units side by side, of which long straight-line code loses some, with copies of what other
     // windows still read; blocks at the pace of the array. Code comes from memory anew for all planes that are in the pads at a time. The
     // first elements come and the last ones leave at half the rate of the bus while nothing else runs.
@@ -94,5 +65,9 @@ double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Po
     const double ends = half_rate * 2 * lanes * real(plan.bands + plan.results);
     return start + ends + blocks / real(plan.together) * code + blocks * (windows * window + real(shape.y.results) * around_row + turned + chunks);
 }
+
+}  // namespace
+
+const PoolForm plane_pool = {takes, space_of, naive_point_of, draft_of, plane_pool_kernel};
 
 }  // namespace atalla

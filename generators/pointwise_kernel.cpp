@@ -28,7 +28,6 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || rank > 2;
-    const auto size = [](int64_t n) { return static_cast<int>(n); };
 
     std::vector<Var> vars;
     for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));

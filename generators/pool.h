@@ -52,10 +52,6 @@ struct PoolShape {
     int64_t vectors() const { return tiles_of(channels); }
 };
 
-// How a pooling is computed: lanes lie along rows of the image, or are planes (maxima of rows first, or whole windows), or channels.
-enum class PoolForm { Rows, RowMaxima, Planes, Channels };
-PoolForm pool_form(const PoolShape &shape, const Machine &machine);
-
 // The axis of a pooling as PyTorch counts its results. Error with PyTorch's words where there are none.
 PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
 // Windows that share an image of this size among so many results.
@@ -73,30 +69,32 @@ int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
-// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
-// infinity or NaN then spreads over a block of 32 elements, and to all windows of maxima that see a row with an element of the block, and
-// a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: inputs X, F [channels][kernel y][kernel x] and
-// the bias [channels].
-bool planes_fit(const PoolShape &shape, const Machine &machine);   // the pads
-Space plane_pool_space(const PoolShape &shape, const Machine &machine);
-Point plane_pool_naive_point(const PoolShape &shape, const Machine &machine);
-double plane_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
-KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+// A way to compute poolings: the shapes that it takes, its schedules and their kernels. Inputs X and, of weighted windows, F and the bias.
+struct PoolForm {
+    bool (*takes)(const PoolShape &shape, const Machine &machine);
+    Space (*space)(const PoolShape &shape, const Machine &machine);
+    Point (*naive_point)(const PoolShape &shape, const Machine &machine);
+    double (*draft)(const PoolShape &shape, const Machine &machine, const Point &point);
+    KernelDefinition (*kernel)(const PoolShape &shape, const Machine &machine, const Point &point);
+};
 
 // Means, planes outermost, where no window reaches out of the image: lanes lie along its rows, and a product with constant weights adds the
 // columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero loses its sign.
-bool rows_fit(const PoolShape &shape, const Machine &machine);
-Space row_pool_space(const PoolShape &shape, const Machine &machine);
-Point row_pool_naive_point(const PoolShape &shape);
-double row_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
-KernelDefinition row_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
-
+extern const PoolForm row_pool;
+// Maxima, planes outermost, in two steps: along the rows of an image, where the array has just turned a block of one and all its elements
+// are in registers, and then along columns, where the results go back through the array. An infinity or NaN spreads to the windows of its
+// part of a row.
+extern const PoolForm row_maxima;
+// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
+// infinity or NaN then spreads over a block of 32 elements, and to all windows of maxima that see a row with an element of the block, and
+// a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: F [channels][kernel y][kernel x] and
+// the bias [channels]. It takes what the pads hold.
+extern const PoolForm plane_pool;
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
-// Parameters: `tile_x`, `tile_y`, results in the pads at a time; `vectors` of channels; `unroll`, results in straight-line code.
-Space pool_space(const PoolShape &shape, const Machine &machine);
-Point pool_naive_point(const PoolShape &shape, const Machine &machine);
-double pool_draft(const PoolShape &shape, const Machine &machine, const Point &point);
-KernelDefinition pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point);
+extern const PoolForm channel_pool;
+
+// The form that serves best: the first of these that takes the shape. Planes that fit no form are left to the last, whose space is empty.
+const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);
 double pool_tolerance_ulps(const PoolShape &shape);

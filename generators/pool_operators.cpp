@@ -22,13 +22,13 @@ public:
         outputs_ = {tensor_spec("Y", result)};
     }
 
-    Space space(const Machine &machine) const override { return pool_space(shape_, machine); }
-    Point naive_point(const Machine &machine) const override { return pool_naive_point(shape_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(pool_kernel(shape_, machine, point)); }
+    Space space(const Machine &machine) const override { return pool_form(shape_, machine).space(shape_, machine); }
+    Point naive_point(const Machine &machine) const override { return pool_form(shape_, machine).naive_point(shape_, machine); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(pool_form(shape_, machine).kernel(shape_, machine, point)); }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {pool_reference(shape_, inputs[0])}; }
     double tolerance_ulps() const override { return pool_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(results() * 32 * shape_.x.kernel * shape_.y.kernel); }
-    double draft(const Machine &machine, const Point &point) const override { return pool_draft(shape_, machine, point); }
+    double draft(const Machine &machine, const Point &point) const override { return pool_form(shape_, machine).draft(shape_, machine, point); }
 
 protected:
     // Vectors of results: 32 channels of a place, or 32 planes.
@@ -36,7 +36,7 @@ protected:
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
-        if (pool_form(shape_, machine) == PoolForm::Rows) return work_along_rows();
+        if (&pool_form(shape_, machine) == &row_pool) return work_along_rows();
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
@@ -52,7 +52,7 @@ protected:
         const int64_t steps = ceil_div(planes * of_a_plane, int64_t{lanes});
         if (shape_.kind == Pooling::Max) {
             // Each step looks for NaN, or each result is told of it.
-            const bool told = pool_form(shape_, machine) != PoolForm::Channels;
+            const bool told = &pool_form(shape_, machine) != &channel_pool;
             work.lanes.adds = told ? steps + results() : 2 * steps;
             work.copies = told ? steps : 2 * steps;
         } else {

@@ -17,10 +17,6 @@ using namespace vocabulary;
 
 namespace {
 
-constexpr float lowest = -3.38953139e38f;   // of bf16
-
-int size(int64_t n) { return static_cast<int>(n); }
-
 // The vectors that every part of the pipeline works on.
 struct Names {
     Var k{"k"}, w{"w"}, l{"l"}, i{"i"}, z{"z"}, t{"t"}, b{"b"}, o{"o"}, c{"chunk"}, x{"x"}, y{"y"};
@@ -112,7 +108,7 @@ private:
         part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b, v_.o));
         framed_(v_.l, v_.x, v_.b, v_.o) = undef<BFloat>();
         // Below everything that the array makes of finite numbers, and a number times which zero is one.
-        const Expr beyond = bf16(shape_.kind == Pooling::Max ? lowest : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
+        const Expr beyond = bf16(shape_.kind == Pooling::Max ? lowest_number : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
         for (const RDom &border : borders_) framed_(v_.l, border.y * pitch_ + border.x, v_.b, v_.o) = beyond;
         const Expr x = blocks.rows > 1 ? inside_.x % width : Expr(inside_.x), y = blocks.rows > 1 ? inside_.x / width : Expr(0);
         const int corner = size(shape_.y.padding) * pitch_ + size(shape_.x.padding);
@@ -164,7 +160,7 @@ private:
                              shape_.kind == Pooling::Max ? larger_number : sum_with);
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
-            window(l, x, y, b, o) = bf16(lowest);
+            window(l, x, y, b, o) = bf16(lowest_number);
             window(l, x, y, b, o) = larger_number(element, window(l, x, y, b, o));
         } else {
             const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;

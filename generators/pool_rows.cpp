@@ -16,8 +16,6 @@ using namespace vocabulary;
 
 namespace {
 
-int size(int64_t n) { return static_cast<int>(n); }
-
 // A row of the image in vectors that hold the windows of as many results each. The last one ends where the image does, so that each may begin
 // some columns earlier, counted from its first window, than the one before.
 struct Pieces {
@@ -150,13 +148,6 @@ private:
     RDom below_;
 };
 
-std::vector<int64_t> divisors(int64_t n, int64_t most) {
-    std::vector<int64_t> values;
-    for (int64_t v = 1; v <= std::min(n, most); v++)
-        if (n % v == 0) values.push_back(v);
-    return values;
-}
-
 std::vector<int64_t> rows_of(const PoolShape &shape) {
     constexpr int64_t most_rows = 256;
     return continuous(shape) ? divisors(shape.images * shape.channels * shape.y.results, most_rows) : std::vector<int64_t>{shape.y.results};
@@ -174,9 +165,7 @@ bool fits(const PoolShape &shape, const Machine &machine, const Point &point) {
     return fit_pads(machine, {{slots * point["bands"] * bands.height, false}, {slots * point["bands"] * bands.rows, false}, {lanes * pieces.weights(), false}});
 }
 
-}  // namespace
-
-Space row_pool_space(const PoolShape &shape, const Machine &machine) {
+Space space_of(const PoolShape &shape, const Machine &machine) {
     constexpr int64_t most_bands = 16;
     Space space;
     space.parameter("rows", "of results in a band", rows_of(shape))
@@ -188,16 +177,16 @@ Space row_pool_space(const PoolShape &shape, const Machine &machine) {
     return space;
 }
 
-Point row_pool_naive_point(const PoolShape &shape) { return {{"rows", rows_of(shape).front()}, {"bands", 1}, {"unroll", 1}}; }
+Point naive_point_of(const PoolShape &shape, const Machine &) { return {{"rows", rows_of(shape).front()}, {"bands", 1}, {"unroll", 1}}; }
 
-bool rows_fit(const PoolShape &shape, const Machine &machine) {
+bool takes(const PoolShape &shape, const Machine &machine) {
     // Fewer rows in straight-line code would wait for the array, one after the other.
     constexpr int64_t least_unrolled = 4;
     return shape.planes_outermost && shape.kind == Pooling::Average && !shape.x.adaptive && !shape.y.adaptive && !reaches_out(shape.x) && !reaches_out(shape.y) && shape.y.kernel <= most_unrolled_taps &&
-           unrolls_of(shape).back() >= least_unrolled && Pieces(shape.x).count > 0 && fits(shape, machine, row_pool_naive_point(shape));
+           unrolls_of(shape).back() >= least_unrolled && Pieces(shape.x).count > 0 && fits(shape, machine, naive_point_of(shape, machine));
 }
 
-double row_pool_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
+double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Rows follow each other at the pace of the lanes or of the latency of the array, which those in straight-line code share. Transfers take
     // turns in one page of the DRAM, at half the rate of the bus, and the first and the last have it for themselves.
     constexpr double latency = 60, start = 2000, around = 300, beat = 32, half_rate = 2;
@@ -211,6 +200,9 @@ double row_pool_draft(const PoolShape &shape, const Machine &machine, const Poin
     return start + visits * std::max(compute, transfers) + compute + transfers;
 }
 
-KernelDefinition row_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return RowPool(shape, machine, point).run(); }
+}  // namespace
+
+const PoolForm row_pool = {takes, space_of, naive_point_of, draft_of,
+                           [](const PoolShape &shape, const Machine &machine, const Point &point) { return RowPool(shape, machine, point).run(); }};
 
 }  // namespace atalla

@@ -1,10 +1,12 @@
-#include "generators/row_maxima.h"
-
+// Maxima of windows over planes in two steps: along the rows of an image, where the array has just turned a block of one and
+// all its elements are in registers, and then along columns, where the results go back through the array.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "generators/pad_room.h"
+#include "generators/pool.h"
+#include "generators/pool_transfers.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
 #include "isa/vectors.h"
@@ -15,10 +17,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr float lowest = -3.38953139e38f;  // of bf16
-
-int size(int64_t n) { return static_cast<int>(n); }
 
 // Blocks of the image, each with all elements of its windows: a part of a row, or several short rows. Those of results, which
 // are turned back, are made of whole parts, or of rows.
@@ -187,7 +185,7 @@ private:
             window_(l, x, y, z, t, c, b, o) = larger_number(element((beside_ + own) % kernel), window_(l, x, y, z, t, c, b, o));
         }
         across_(l, p, b, o) = undef<BFloat>();
-        for (const RDom &border : borders_) across_(l, border.y * size(frame_.pitch) + border.x, b, o) = bf16(lowest);
+        for (const RDom &border : borders_) across_(l, border.y * size(frame_.pitch) + border.x, b, o) = bf16(lowest_number);
         const RVar rx = inside_[0], ry = inside_[1], rz = inside_[2], rt = inside_[3], rc = inside_[4];
         across_(l, place(rx, rt, (first_band(rc) + rz) * of_block + ry + size(shape_.y.padding)), b, o) =
             window_(l, rx, ry, rz, rt, rc, b, o);
@@ -394,32 +392,6 @@ private:
     RDom inside_{0, size(blocks_.windows), 0, size(blocks_.rows), 0, bands_, 0, size(blocks_.parts), 0, chunks(), "inside"};
 };
 
-std::vector<int64_t> divisors(int64_t n, int64_t most) {
-    std::vector<int64_t> values;
-    for (int64_t v = 1; v <= std::min(n, most); v++)
-        if (n % v == 0) values.push_back(v);
-    return values;
-}
-
-// Bands that come together; the last ones may share some with those before.
-std::vector<int64_t> come_together(int64_t bands) {
-    std::vector<int64_t> counts = divisors(bands, lanes);
-    for (const int64_t parts : {2, 3, 4, 8}) counts.push_back(std::min(ceil_div(bands, parts), int64_t{lanes}));
-    std::sort(counts.begin(), counts.end());
-    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-    return counts;
-}
-
-// Whole blocks of 32 planes.
-std::vector<int64_t> planes_of(const PoolShape &shape) {
-    constexpr int64_t most = 8;
-    const int64_t planes = shape.images * shape.channels;
-    std::vector<int64_t> values = {lanes};
-    for (int64_t together = 2; planes % lanes == 0 && together <= most; together++)
-        if (planes / lanes % together == 0) values.push_back(together * lanes);
-    return values;
-}
-
 bool fits(const PoolShape &shape, const Machine &machine, const Point &point) {
     const RowBlocks blocks(shape);
     const RowFrame frame(shape, machine, blocks);
@@ -431,15 +403,13 @@ bool fits(const PoolShape &shape, const Machine &machine, const Point &point) {
                               {lanes * blocks.parts, false}});
 }
 
-}  // namespace
-
-Space row_maxima_space(const PoolShape &shape, const Machine &machine) {
+Space space_of(const PoolShape &shape, const Machine &machine) {
     const RowBlocks blocks(shape);
     Space space;
     space.parameter("bands", "rows of blocks that come together", come_together(blocks.bands))
         .parameter("unroll", "of those in straight-line code", {1, 2})
         .parameter("results", "rows of blocks of results that leave together", divisors(blocks.back_bands, lanes))
-        .parameter("planes", "in the pads at a time", planes_of(shape));
+        .parameter("planes", "in the pads at a time", planes_together(shape));
     space.constraint("whole unrolls", {"bands", "unroll"}, "The blocks in straight-line code divide those that come together.",
                      [](const Point &point) { return point["bands"] % point["unroll"] == 0; });
     space.constraint("pads", {"bands", "results", "planes"},
@@ -448,20 +418,20 @@ Space row_maxima_space(const PoolShape &shape, const Machine &machine) {
     return space;
 }
 
-Point row_maxima_naive_point(const PoolShape &, const Machine &) {
+Point naive_point_of(const PoolShape &, const Machine &) {
     return {{"bands", 1}, {"unroll", 1}, {"results", 1}, {"planes", lanes}};
 }
 
-bool row_maxima_fit(const PoolShape &shape, const Machine &machine) {
+bool takes(const PoolShape &shape, const Machine &machine) {
     // Blocks follow each other down a part, of which there must be some; a single result fills no tile of weights.
     constexpr int64_t least_rows = 4;
     const RowBlocks blocks(shape);
     return shape.planes_outermost && shape.kind == Pooling::Max && blocks.windows > 0 && blocks.results() > 1 &&
            (blocks.parts == 1 || shape.y.size >= least_rows) && shape.y.kernel <= most_unrolled_taps &&
-           fits(shape, machine, row_maxima_naive_point(shape, machine));
+           fits(shape, machine, naive_point_of(shape, machine));
 }
 
-double row_maxima_draft(const PoolShape &shape, const Machine &machine, const Point &point) {
+double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Blocks at the pace of the array or of the lanes, two units side by side, and around loops what fills and drains them.
     // Rows end inside beats. Code comes from memory anew for all planes that are in the pads at a time. The first elements come
     // and the last results leave while nothing else runs.
@@ -486,8 +456,11 @@ double row_maxima_draft(const PoolShape &shape, const Machine &machine, const Po
     return start + ends + planes * (across + back) + planes / together * code;
 }
 
-KernelDefinition row_maxima_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
-    return RowMaxima(shape, machine, point).run();
-}
+}  // namespace
+
+const PoolForm row_maxima = {takes, space_of, naive_point_of, draft_of,
+                             [](const PoolShape &shape, const Machine &machine, const Point &point) {
+                                 return RowMaxima(shape, machine, point).run();
+                             }};
 
 }  // namespace atalla

@@ -27,15 +27,10 @@ public:
 
     Space space(const Machine &machine) const override {
         if (!turns(machine)) return by_element_->space(machine);
-        const auto divisors = [](int64_t n) {
-            std::vector<int64_t> values;
-            for (int64_t v = 1; v <= std::min<int64_t>(n, 16); v++)
-                if (n % v == 0) values.push_back(v);
-            return values;
-        };
+        constexpr int64_t most_together = 16;
         Space space;
-        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", divisors(tiles_of(dims_[0].extent)))
-            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", divisors(tiles_of(dims_[inner_].extent)))
+        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", divisors(tiles_of(dims_[0].extent), most_together))
+            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", divisors(tiles_of(dims_[inner_].extent), most_together))
             .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
         space.constraint("pads", {"across", "along"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [machine](const Point &point) {
             const int64_t rows = 2 * point["across"] * point["along"] * lanes;
@@ -71,7 +66,6 @@ private:
     static bool turns(const Machine &machine) { return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}}); }
 
     KernelDefinition turned(const Machine &machine, const Point &point) const {
-        const auto size = [](int64_t n) { return static_cast<int>(n); };
         const int across = size(point["across"]), along = size(point["along"]), unroll = size(point["unroll"]);
         const size_t rank = dims_.size();
         Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt");

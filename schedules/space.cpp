@@ -129,6 +129,13 @@ std::vector<std::vector<int64_t>> directions(const Parameter &parameter, int64_t
 
 }  // namespace
 
+std::vector<int64_t> divisors(int64_t n, int64_t most) {
+    std::vector<int64_t> values;
+    for (int64_t v = 1; v <= std::min(n, most); v++)
+        if (n % v == 0) values.push_back(v);
+    return values;
+}
+
 Space &Space::parameter(std::string name, std::string meaning, std::vector<int64_t> values) {
     parameters.push_back({std::move(name), std::move(meaning), std::move(values), false});
     return *this;

@@ -20,6 +20,9 @@ struct Parameter {
     bool choice = false;
 };
 
+// The divisors of n up to `most`, ascending: values of what must divide an extent.
+std::vector<int64_t> divisors(int64_t n, int64_t most);
+
 // A predicate over some of the parameters. It is asked as soon as all of them have values, with a point that may still
 // lack the others, and must depend on nothing else.
 struct Constraint {

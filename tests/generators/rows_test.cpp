@@ -325,15 +325,15 @@ TEST_F(Rows, PlanesWithMaximaOfRows) {
         shape.planes_outermost = true;
         shape.x = pool_axis("max_pool2d", width, kernel, stride, padding, false);
         shape.y = pool_axis("max_pool2d", height, std::min(kernel, height), stride, 0, false);
-        return pool_form(shape, machine);
+        return &pool_form(shape, machine);
     };
-    EXPECT_EQ(form(56, 56, 3, 2), PoolForm::RowMaxima);
-    EXPECT_EQ(form(13, 13, 3, 2), PoolForm::RowMaxima);
-    EXPECT_EQ(form(4, 100, 2, 2), PoolForm::RowMaxima);
-    EXPECT_EQ(form(3, 100, 2, 2), PoolForm::Planes) << "too few blocks follow each other";
-    EXPECT_EQ(form(40, 40, 33, 1), PoolForm::Planes) << "a window is wider than a block";
-    EXPECT_EQ(form(32, 32, 2, 1, 1), PoolForm::Planes) << "33 results of a row";
-    EXPECT_EQ(form(4, 8, 8, 1), PoolForm::Planes) << "one result fills no tile of weights";
+    EXPECT_EQ(form(56, 56, 3, 2), &row_maxima);
+    EXPECT_EQ(form(13, 13, 3, 2), &row_maxima);
+    EXPECT_EQ(form(4, 100, 2, 2), &row_maxima);
+    EXPECT_EQ(form(3, 100, 2, 2), &plane_pool) << "too few blocks follow each other";
+    EXPECT_EQ(form(40, 40, 33, 1), &plane_pool) << "a window is wider than a block";
+    EXPECT_EQ(form(32, 32, 2, 1, 1), &plane_pool) << "33 results of a row";
+    EXPECT_EQ(form(4, 8, 8, 1), &plane_pool) << "one result fills no tile of weights";
 }
 
 // Of planes, it reaches all windows that share its block of a row (or of several) and no other: of 40 columns, the first ten
