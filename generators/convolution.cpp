@@ -59,8 +59,15 @@ private:
         if (shape_.packed) {
             // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
             if (!folded_ && in_ % lanes == 0) {
-                if (along_taps()) filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
-                else filter(k, o, t, g) = out_ % lanes == 0 ? Expr(f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)))) : select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+                if (along_taps()) {
+                    filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
+                } else if (out_ % lanes == 0) {
+                    filter(k, o, t, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
+                } else {
+                    // Channels that a last block lacks are 0: turning the results back adds all channels of a block, times 0 or 1.
+                    filter(k, o, t, g) = select(o < out_, undef<BFloat>(), bf16(0.0f));
+                    filter(k, o, t, g) = select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+                }
                 return;
             }
             const bool follow = folded_ || channel_tiles_ == 1;
