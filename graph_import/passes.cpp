@@ -15,7 +15,7 @@ std::vector<Pass> &passes() {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
         {"constants", "compute what depends on no input", fold_constant_calls},
         {"masks", "attention masks that are constant become causal or none", fold_masks},
-        {"boolean-masks", "boolean attention masks become numbers that are added", lower_masks},
+        {"boolean-masks", "boolean masks become numbers: those of attention are added, others are 1 or 0", lower_masks},
         {"strength", "cheaper operators with the same results: 2*x becomes x+x", reduce_strength},
         {"idioms", "calls that one operator stands for: rms_norm, gelu by tanh", find_idioms},
         {"windows", "padding joins convolutions, adaptive pooling becomes pooling or a mean", simplify_windows},

@@ -75,10 +75,11 @@ Kernel layer_norm(const char *eps_name, bool centred) {
     };
 }
 
-// One mean and variance for each group of channels of each image.
+// One mean and variance for each group of channels of each image; without groups, for each channel.
 Results group_norm(const Call &call) {
     const HostTensor input = call.tensor("input");
-    const int64_t groups = call->integer(call->find("num_groups") ? "num_groups" : "group");
+    const bool grouped = call->find("num_groups") || call->find("group");
+    const int64_t groups = grouped ? call->integer(call->find("num_groups") ? "num_groups" : "group") : input.sizes.at(1);
     const double eps = call->number("eps");
     return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
         using T = decltype(zero);
@@ -121,12 +122,71 @@ Results batch_norm(const Call &call) {
     });
 }
 
+// With the statistics of this batch, which are further results.
+Results batch_norm_of_batch(const Call &call) {
+    if (!call->flag("training")) call.fail("it has no statistics but those of the batch");
+    const double eps = call->number("eps");
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
+        using T = decltype(zero);
+        const Array<T> x = load<T>(call.tensor("input"));
+        if (x.rank() < 2) call.fail("channels are expected as second dimension");
+        const int64_t channels = x.size(1), images = x.size(0);
+        const int64_t area = static_cast<int64_t>(x.data.size()) / std::max<int64_t>(images * channels, 1);
+        const Array<T> weight = weights<T>(call, "weight", channels, T(1)), bias = weights<T>(call, "bias", channels, T(0));
+        Array<double> mean({channels}), reciprocal({channels});
+        std::vector<T> one;
+        for (int64_t c = 0; c < channels; c++) {
+            one.clear();
+            for (int64_t n = 0; n < images; n++) one.insert(one.end(), &x.data[(n * channels + c) * area], &x.data[(n * channels + c) * area] + area);
+            const Statistics found = statistics(one.data(), static_cast<int64_t>(one.size()), eps);
+            mean[c] = found.mean;
+            reciprocal[c] = found.reciprocal;
+        }
+        Results results = {affine(x, call.result_dtype(), [&](int64_t i, double value) {
+            const int64_t c = i / area % channels;
+            return (value - mean[c]) * reciprocal[c] * weight[c] + bias[c];
+        })};
+        if (call->outputs.size() == 3) {
+            results.push_back(store(mean, call.result_dtype(1)));
+            results.push_back(store(reciprocal, call.result_dtype(2)));
+        }
+        return results;
+    });
+}
+
+// With the statistics of each image, or running ones.
+Results instance_norm(const Call &call) { return call->flag("use_input_stats") ? group_norm(call) : batch_norm(call); }
+
+// g v / |v|, with a length for each index of a dimension, or one for all (-1).
+Results weight_norm(const Call &call) {
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
+        using T = decltype(zero);
+        Array<T> v = load<T>(call.tensor("v"));
+        const Array<T> g = load<T>(call.tensor("g"));
+        const int64_t dim = call->integer("dim");
+        int64_t inner = 1;
+        for (int64_t d = dim + 1; dim >= 0 && d < v.rank(); d++) inner *= v.size(d);
+        const int64_t count = dim < 0 ? 1 : v.size(dim);
+        if (static_cast<int64_t>(g.data.size()) != count) call.fail("g has another number of elements");
+        Array<double> length(call.tensor("g").sizes);
+        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++) length[i / inner % count] += static_cast<double>(v[i]) * static_cast<double>(v[i]);
+        for (double &value : length.data) value = std::sqrt(value);
+        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++) v[i] = static_cast<T>(v[i] * (g[i / inner % count] / length[i / inner % count]));
+        Results results = {store(v, call.result_dtype())};
+        if (call->outputs.size() == 2) results.push_back(store(length, call.result_dtype(1)));
+        return results;
+    });
+}
+
 }  // namespace
 
 void add_norm_kernels(Kernels &kernels) {
     kernels["aten::layer_norm"] = kernels["aten::native_layer_norm"] = layer_norm("eps", true);
     kernels["aten::rms_norm"] = layer_norm("eps", false);
     kernels["aten::group_norm"] = group_norm;
+    kernels["aten::instance_norm"] = instance_norm;
+    kernels["aten::_native_batch_norm_legit.no_stats"] = batch_norm_of_batch;
+    kernels["aten::_weight_norm"] = kernels["aten::_weight_norm_interface"] = weight_norm;
     kernels["aten::batch_norm"] = kernels["aten::_native_batch_norm_legit_no_training"] = batch_norm;
 }
 

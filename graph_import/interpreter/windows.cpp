@@ -268,6 +268,37 @@ Results bilinear(const Call &call) {
     return {store(result, call.result_dtype())};
 }
 
+// Along each dimension four elements with the weights of the cubic convolution of Keys, a = -0.75.
+Results bicubic(const Call &call) {
+    const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
+    const bool corners = call->flag("align_corners");
+    const Array<float> x = load<float>(as_images(input, 2, call));
+    const Extents sizes = call.result_sizes();
+    Array<float> result(sizes);
+    const int64_t extent[2] = {x.size(2), x.size(3)}, size[2] = {sizes[sizes.size() - 2], sizes.back()};
+    const auto near = [](double t) { return (1.25 * t - 2.25) * t * t + 1; };
+    const auto far = [](double t) { return ((-0.75 * t + 3.75) * t - 6) * t + 3; };
+    for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
+        const int64_t plane = i / (size[0] * size[1]), at[2] = {i / size[1] % size[0], i % size[1]};
+        int64_t first[2];
+        double weight[2][4];
+        for (int d = 0; d < 2; d++) {
+            const double ratio = size[d] > 1 ? static_cast<double>(extent[d] - 1) / static_cast<double>(size[d] - 1) : 0;
+            const double source = corners ? static_cast<double>(at[d]) * ratio : (static_cast<double>(at[d]) + 0.5) * scale_of(call, d, extent[d], size[d]) - 0.5;
+            const double t = source - std::floor(source);
+            first[d] = static_cast<int64_t>(std::floor(source)) - 1;
+            weight[d][0] = far(1 + t), weight[d][1] = near(t), weight[d][2] = near(1 - t), weight[d][3] = far(2 - t);
+        }
+        double total = 0;
+        for (int64_t j = 0; j < 16; j++) {
+            const int64_t y = std::clamp<int64_t>(first[0] + j / 4, 0, extent[0] - 1), xx = std::clamp<int64_t>(first[1] + j % 4, 0, extent[1] - 1);
+            total += weight[0][j / 4] * weight[1][j % 4] * static_cast<double>(x[(plane * extent[0] + y) * extent[1] + xx]);
+        }
+        result[i] = static_cast<float>(total);
+    }
+    return {store(result, call.result_dtype())};
+}
+
 }  // namespace
 
 void add_window_kernels(Kernels &kernels) {
@@ -284,6 +315,7 @@ void add_window_kernels(Kernels &kernels) {
     kernels["aten::adaptive_avg_pool2d"] = kernels["aten::_adaptive_avg_pool2d"] = adaptive_average(2);
     kernels["aten::upsample_nearest2d.vec"] = kernels["aten::upsample_nearest2d"] = nearest;
     kernels["aten::upsample_bilinear2d.vec"] = kernels["aten::upsample_bilinear2d"] = bilinear;
+    kernels["aten::upsample_bicubic2d.vec"] = kernels["aten::upsample_bicubic2d"] = bicubic;
 }
 
 }  // namespace atalla::interpreter

@@ -73,8 +73,24 @@ void unify_arithmetic(Node &node) {
     }
 }
 
+// The norm of each channel of each image.
+void unify_instance_norm(const Graph &graph, Node &node) {
+    if (node.target != "aten::instance_norm") return;
+    std::vector<NamedArgument> arguments;
+    for (const char *name : {"input", "weight", "bias", "eps"}) arguments.push_back({name, *node.find(name)});
+    if (node.flag("use_input_stats")) {
+        arguments.push_back({"num_groups", graph.type(node.tensor("input")).sizes.at(1)});
+        node = make_call("aten::group_norm", std::move(arguments), node);
+        return;
+    }
+    for (const char *name : {"running_mean", "running_var", "momentum"}) arguments.push_back({name, *node.find(name)});
+    arguments.push_back({"training", false});
+    arguments.push_back({"cudnn_enabled", false});
+    node = make_call("aten::batch_norm", std::move(arguments), node);
+}
+
 // Operators whose further results nobody uses, as the one that has only the first.
-void drop_results(Node &node) {
+void drop_results(const Graph &graph, Node &node) {
     const auto first_only = [&](const char *target, std::vector<NamedArgument> arguments) {
         Node replaced = make_call(target, std::move(arguments), node);
         replaced.outputs.resize(1);
@@ -98,7 +114,26 @@ void drop_results(Node &node) {
         std::vector<NamedArgument> arguments = keep({"input", "weight", "bias", "eps"});
         arguments.push_back({"num_groups", *node.find("group")});
         first_only("aten::group_norm", std::move(arguments));
+    } else if (node.target == "aten::_native_batch_norm_legit.no_stats" && node.flag("training")) {
+        // With the statistics of a batch of one image, those of this image.
+        const Sizes &sizes = graph.type(node.tensor("input")).sizes;
+        if (sizes.size() < 2 || !(sizes[0] == SymInt(1))) return;
+        std::vector<NamedArgument> arguments = keep({"input", "weight", "bias", "eps"});
+        arguments.push_back({"num_groups", sizes[1]});
+        first_only("aten::group_norm", std::move(arguments));
     }
+}
+
+// beta * self + alpha * batch1 @ batch2, where self has other sizes than the product.
+void take_apart_product(const Graph &graph, Rewriter &rewriter, Node &node) {
+    if (node.target != "aten::baddbmm" || !is_floating(graph.type(node.outputs[0]).dtype)) return;
+    const TensorType type = graph.type(node.outputs[0]);   // a copy: values that are added move the others
+    const double beta = node.number("beta"), alpha = node.number("alpha");
+    if (graph.type(node.tensor("self")).sizes == type.sizes || beta == 0) return;
+    const std::string name = graph.value(node.outputs[0]).name;
+    ValueId product = rewriter.insert(make_call("aten::bmm", {{"self", *node.find("batch1")}, {"mat2", *node.find("batch2")}}, node), name + "_product", type);
+    if (alpha != 1) product = rewriter.insert(make_call("aten::mul.Tensor", {{"self", product}, {"other", alpha}}, node), name + "_scaled", type);
+    node = make_call("aten::add.Tensor", {{"self", product}, {"other", *node.find("self")}, {"alpha", beta}}, node);
 }
 
 void unify_softmax(Node &node) {
@@ -182,9 +217,11 @@ int canonicalize(Graph &graph) {
         unify_arithmetic(node);
         unify_softmax(node);
         unify_convolution(graph, node);
+        unify_instance_norm(graph, node);
+        take_apart_product(graph, rewriter, node);
         const bool first_only = std::none_of(node.outputs.begin() + 1, node.outputs.end(),
                                              [&](ValueId id) { return is_used(graph, used, id); });
-        if (first_only && node.outputs.size() > 1) drop_results(node);
+        if (first_only && node.outputs.size() > 1) drop_results(graph, node);
         if (node.target != before) rewriter.count();
     });
 }

@@ -1,4 +1,6 @@
-// Boolean attention masks become numbers that are added to the scores, as kernels of bf16 numbers take them.
+// Boolean masks become numbers, as kernels of bf16 numbers take them: those of attention are added to the scores, those that choose between
+// tensors are 1 or 0.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -17,6 +19,7 @@ public:
 
     int run() {
         return rewriter_.sweep([&](Node &node) {
+            if (const char *condition = condition_of(node); condition != nullptr && chooses_values(node)) return lower_condition(node, condition);
             if (node.target != "aten::scaled_dot_product_attention") return;
             const ValueId mask = node.optional_tensor("attn_mask");
             const Sizes &query = graph_.type(node.tensor("query")).sizes;
@@ -29,6 +32,43 @@ public:
     }
 
 private:
+    static const char *condition_of(const Node &node) {
+        if (node.target == "aten::where.self" || node.target == "aten::where.ScalarOther" || node.target == "aten::where.ScalarSelf") return "condition";
+        return node.target == "aten::masked_fill.Scalar" ? "mask" : nullptr;
+    }
+
+    // Are there values to choose from that the model computes? A mask that is made of numbers is the host's.
+    bool chooses_values(const Node &node) const {
+        const TensorType &result = graph_.type(node.outputs[0]);
+        return is_floating(result.dtype) && std::ranges::any_of(node.arguments, [&](const NamedArgument &argument) {
+            const auto *id = std::get_if<ValueId>(&argument.value);
+            return id != nullptr && *id && (argument.name == "self" || argument.name == "other") && same_type(graph_.type(*id), result) && graph_.constant_data(*id) == nullptr;
+        });
+    }
+
+    void lower_condition(Node &node, std::string_view condition) {
+        const ValueId mask = node.tensor(condition);
+        if (graph_.type(mask).dtype != DType::Bool) return;
+        const DType dtype = graph_.type(node.outputs[0]).dtype;
+        const auto [known, is_new] = known_.try_emplace({mask, std::string(dtype_name(dtype))});
+        if (is_new) {
+            const Sizes &sizes = graph_.type(mask).sizes;
+            const std::string name = fmt::format("{}_number", graph_.value(mask).name);
+            if (const HostTensor *data = graph_.constant_data(mask)) known->second = graph_.add_constant(name, converted(*data, dtype));
+            else known->second = rewriter_.insert(make_call("aten::_to_copy", {{"self", mask}, {"dtype", dtype}}, node), name, dense_type(dtype, sizes));
+        }
+        for (NamedArgument &argument : node.arguments)
+            if (argument.name == condition) argument.value = known->second;
+        rewriter_.count();
+    }
+
+    static HostTensor converted(const HostTensor &flags, DType dtype) {
+        const HostTensor dense = dense_copy(flags);
+        HostTensor numbers = make_tensor(dtype, dense.sizes);
+        for (int64_t i = 0; i < dense.elements(); i++) store_double(mutable_data(numbers) + i * element_bytes(dtype), dtype, element_as_double(dense, i));
+        return numbers;
+    }
+
     // What is added for a mask: 0 where it attends, else minus infinity, which hides a key as the boolean does: a row of nothing else
     // gives zeros.
     ValueId lower(ValueId mask, const SymInt &queries, DType dtype, const Node &origin) {

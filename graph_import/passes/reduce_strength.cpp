@@ -1,4 +1,5 @@
 // Cheaper operators with the same results, bit for bit.
+#include <algorithm>
 #include <cmath>
 
 #include "graph_import/passes.h"
@@ -108,6 +109,31 @@ struct Reducer {
         become(node, "aten::permute", {{"self", source}, {"dims", composed}});
     }
 
+    // The elements of one dimension at constant indices that follow each other at equal steps.
+    void index(Node &node) const {
+        const bool select = node.target == "aten::index_select";
+        const std::vector<ValueId> indices = select ? std::vector<ValueId>{node.tensor("index")} : node.tensors("indices");
+        const auto is_given = [](ValueId id) { return static_cast<bool>(id); };
+        const auto given = std::ranges::find_if(indices, is_given);
+        if (given == indices.end() || std::find_if(given + 1, indices.end(), is_given) != indices.end()) return;
+        const HostTensor *data = graph.constant_data(*given);
+        const Sizes &sizes = graph.type(node.tensor("self")).sizes;
+        const int64_t rank = static_cast<int64_t>(sizes.size()), dim = select ? (node.integer("dim") + rank) % std::max<int64_t>(rank, 1) : given - indices.begin();
+        if (!data || data->sizes.size() != 1 || data->elements() == 0 || data->dtype == DType::Bool || dim >= rank || !sizes[static_cast<size_t>(dim)].is_constant()) return;
+        const HostTensor dense = dense_copy(*data);
+        const int64_t size = sizes[static_cast<size_t>(dim)].value(), count = dense.elements();
+        const auto at = [&](int64_t i) {
+            const int64_t value = element_as_int(dense, i);
+            return value < 0 ? value + size : value;
+        };
+        const int64_t first = at(0), last = at(count - 1), step = count > 1 ? at(1) - first : 1;
+        if (first < 0 || last >= size || step < 1) return;
+        for (int64_t i = 1; i < count; i++)
+            if (at(i) != first + i * step) return;
+        become(node, "aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", SymInt(first)}, {"end", SymInt(last + 1)}, {"step", SymInt(step)}});
+        slice(node);
+    }
+
     void slice(Node &node) const {
         const ValueId x = like_result(node, "self");
         if (x && node.integer("step") == 1) hand_on(node, x);
@@ -126,6 +152,7 @@ int reduce_strength(Graph &graph) {
         if (node.target == "aten::add.Tensor" || node.target == "aten::sub.Tensor") return reducer.sum(node);
         if (node.target == "aten::pow.Tensor_Scalar") return reducer.power(node);
         if (node.target == "aten::view" || node.target == "aten::permute") return reducer.repeated(node);
+        if (node.target == "aten::index.Tensor" || node.target == "aten::index_select") return reducer.index(node);
         if (node.target == "aten::slice.Tensor") return reducer.slice(node);
         if (node.target == "aten::cat" && node.tensors("tensors").size() == 1) {
             if (same_type(graph.type(node.tensors("tensors")[0]), graph.type(node.outputs[0]))) {

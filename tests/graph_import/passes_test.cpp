@@ -134,6 +134,39 @@ TEST(Passes, BooleanMasksBecomeNumbers) {
     }
 }
 
+// What chooses between values that the model computes is 1 or 0: constants are made once, others converted on the host.
+TEST(Passes, ConditionsBecomeNumbers) {
+    for (const char *name : {"where", "where_scalar", "masked_fill"}) EXPECT_EQ(count(passed("scenarios", name), "aten::_to_copy"), 1) << name;
+    for (const char *name : {"where_constant", "masked_fill_constant"}) {
+        const Graph graph = passed("scenarios", name);
+        EXPECT_EQ(count(graph, "aten::_to_copy"), 0) << name;
+        for (const Node &node : graph.nodes) {
+            const Argument *condition = node.find("condition") != nullptr ? node.find("condition") : node.find("mask");
+            EXPECT_TRUE(condition == nullptr || graph.type(std::get<ValueId>(*condition)).dtype == DType::Float32) << name;
+        }
+    }
+    EXPECT_EQ(count(passed("scenarios", "where_scalars"), "aten::_to_copy"), 0) << "a mask that is made of numbers stays one";
+}
+
+TEST(Passes, ConstantIndicesAtEqualStepsAreSlices) {
+    const Graph graph = passed("scenarios", "index_constant");
+    EXPECT_EQ(count(graph, "aten::slice.Tensor"), 2) << "of -2, and of 1 and 3; 0, 1, 2 are all rows";
+    EXPECT_EQ(count(graph, "aten::index.Tensor"), 2) << "3 before 0, and 1 twice";
+    EXPECT_EQ(count(passed("scenarios", "index_select_constant"), "aten::slice.Tensor"), 2);
+    EXPECT_EQ(count(passed("scenarios", "index_select"), "aten::index_select"), 1) << "its indices are an input";
+}
+
+TEST(Passes, ProductsAreTakenFromWhatTheyAreAddedTo) {
+    EXPECT_THAT(targets(passed("scenarios", "baddbmm_scaled")), testing::ElementsAre("aten::bmm", "aten::add.Tensor", "aten::add.Tensor")) << "2 x is x + x";
+    EXPECT_THAT(targets(passed("scenarios", "baddbmm_without_input")), testing::ElementsAre("aten::baddbmm"));
+}
+
+TEST(Passes, NormsOfImagesAreGroupNorms) {
+    for (const char *name : {"instance_norm", "instance_norm_core", "batch_norm_of_image"}) EXPECT_EQ(count(passed("scenarios", name), "aten::group_norm"), 1) << name;
+    EXPECT_EQ(count(passed("scenarios", "instance_norm_running"), "aten::batch_norm"), 1);
+    EXPECT_EQ(count(passed("scenarios", "batch_norm_of_batch"), "aten::_native_batch_norm_legit.no_stats"), 1);
+}
+
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
     const Graph graph = passed("models", "bert_dynamic");
     for (const Node &node : graph.nodes) {
