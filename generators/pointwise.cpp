@@ -34,9 +34,14 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     outputs_ = {tensor_spec("result", result_)};
     nest_ = collapse(result_, shapes);
     if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
-    rest_ = without_parts(expression_);
-    count_ = count_lane_operations(lanes_of(rest_));
-    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()));
+    rest_ = take_parts(lanes_of(expression_), [&](const std::set<std::string> &inputs) { return only_dim(inputs); }, parts_);
+    count_ = count_lane_operations(rest_);
+    const auto is_column = [&](const std::string &name) {
+        const size_t i = input_of(name);
+        return i < names_.size() && nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i);
+    };
+    const auto columns = std::ranges::count_if(inputs_of(rest_), is_column) + std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; });
+    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()), columns);
 }
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
@@ -113,10 +118,12 @@ KernelWork PointwiseWorkload::work(const Machine &) const {
     return work;
 }
 
-std::optional<size_t> PointwiseWorkload::only_dim(const ExpressionNode &node) const {
-    if (node.kind != ExpressionNode::Call || nest_.dims.size() < 2) return {};
+std::optional<size_t> PointwiseWorkload::only_dim(const std::set<std::string> &inputs) const {
+    const bool single = std::ranges::all_of(inputs, [&](const std::string &name) { return nest_.is_single(input_of(name)); });
+    if (single && !inputs.empty() && element_count(result_) > 1) return PointwisePart::of_single_numbers;
+    if (nest_.dims.size() < 2) return {};
     std::optional<size_t> found;
-    for (const std::string &name : node.inputs()) {
+    for (const std::string &name : inputs) {
         size_t dims = 0, last = 0;
         for (size_t d = 0; d < nest_.dims.size(); d++)
             if (nest_.is_present(input_of(name), d)) dims++, last = d;
@@ -124,18 +131,6 @@ std::optional<size_t> PointwiseWorkload::only_dim(const ExpressionNode &node) co
         found = last;
     }
     return found;
-}
-
-ExpressionNode PointwiseWorkload::without_parts(const ExpressionNode &node) {
-    if (const std::optional<size_t> dim = only_dim(node)) {
-        for (const Part &part : parts_)
-            if (part.node.text() == node.text()) return ExpressionNode::input(part.name);
-        parts_.push_back({fmt::format("part {}", parts_.size()), node, *dim});
-        return ExpressionNode::input(parts_.back().name);
-    }
-    ExpressionNode rest = node;
-    for (ExpressionNode &argument : rest.arguments) argument = without_parts(argument);
-    return rest;
 }
 
 Expr PointwiseWorkload::lanes_of(const ExpressionNode &node) {

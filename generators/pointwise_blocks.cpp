@@ -15,13 +15,25 @@ constexpr int64_t most_buffer_rows = 2048;
 
 int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes * lanes : n / (4 * lanes) * 4 * lanes; }
 
+// The pads, of so many, that buffers go round: what loops add to a row must be whole rounds.
+int64_t pads_in_turn(const Tiling &t, const StraightVectors &straight, int64_t pads) {
+    const int64_t vectors = t.stored_cols / lanes;
+    const auto whole_rounds = [&](int64_t of) {
+        return (straight.across == vectors || straight.across % of == 0) && (straight.down == t.rows || straight.down * vectors % of == 0);
+    };
+    while (!whole_rounds(pads)) pads--;
+    return pads;
+}
+
 }  // namespace
 
-PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts) : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts) {
-    for (size_t i = 0; i < nest_.dims[0].present.size(); i++) {
-        small_operands_ += nest_.is_single(i);
-        columns_ += nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i);
-    }
+int64_t largest_divisor(int64_t of, int64_t most) {
+    while (of % most != 0) most--;
+    return most;
+}
+
+PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns) : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts), columns_(columns) {
+    for (size_t i = 0; i < nest_.dims[0].present.size(); i++) small_operands_ += nest_.is_single(i);
 }
 
 Space PointwiseBlocks::space(const Machine &machine) const {
@@ -45,11 +57,12 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
     });
-    space.constraint("room", {"pads", "block", "parts"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
+    space.constraint("room", {"pads", "block", "unroll", "parts"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
         const Tiling t = blocks.tiling(machine, point);
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
-        const int64_t groups = std::max<int64_t>(1, machine.pad.count / point["pads"]);
-        const int64_t rows = (t.rows * t.stored_cols / lanes + point["pads"] - 1) / point["pads"] * slots;
+        const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point["unroll"]), point["pads"]);
+        const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
+        const int64_t rows = (t.rows * t.stored_cols / lanes + pads - 1) / pads * slots;
         return (buffers + groups - 1) / groups * rows + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
     });
     return space;
@@ -95,6 +108,14 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
     if (nest_.dims.size() > 1 && !in_parts && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
     t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
     return t;
+}
+
+StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, int64_t unroll) const {
+    if (has_column() && !machine.timed()) return {1, t.rows % lanes == 0 ? lanes : t.rows};
+    const int64_t vectors = t.stored_cols / lanes, across = largest_divisor(vectors, std::min(vectors, unroll));
+    // Numbers of rows are held while a row is computed.
+    if (nest_.dims.size() == 1 || (has_column() && across < vectors)) return {across, 1};
+    return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows))};
 }
 
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {

@@ -19,19 +19,28 @@ struct Tiling {
     bool guarded = false;            // rows end inside a vector
 };
 
+// Vectors in straight-line code: so many beside each other in a row, of so many rows.
+struct StraightVectors {
+    int64_t across = 1, down = 1;
+};
+
+int64_t largest_divisor(int64_t of, int64_t most);
+
 class PointwiseBlocks {
 public:
     // Value of the parameter `parts` for blocks that are parts of two pages of the DRAM, which are in different bank groups.
     static constexpr int64_t in_pages = 2;
 
     PointwiseBlocks() = default;
-    // `operands`: tensors and what is computed of them once; `parts`: how many are the latter.
-    PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts);
+    // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
+    PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns);
 
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
     // goes round; `parts`, how a block lies in them.
     Space space(const Machine &machine) const;
     Tiling tiling(const Machine &machine, const Point &point) const { return tiling(machine, point["block"], point["parts"] == 1); }
+    // Of blocks whose vectors go round the pads.
+    StraightVectors straight(const Machine &machine, const Tiling &t, int64_t unroll) const;
     // The result as pages, of which a block has a piece of two neighbours.
     LoopNest pages_of(const Machine &machine, int64_t block) const;
     static Tiling pages_tiling(int64_t block);
@@ -42,7 +51,7 @@ public:
     int64_t part_of(const Tiling &t, int64_t pads) const;
 
     int64_t operands() const { return operands_; }
-    // An input has one element for each row.
+    // There are numbers of rows.
     bool has_column() const { return columns_ > 0; }
 
 private:
@@ -60,7 +69,7 @@ private:
     LoopNest nest_;
     int64_t operands_ = 0, parts_ = 0;
     int64_t small_operands_ = 0;   // that take rows of their own beside a block: what is computed once, single numbers
-    int64_t columns_ = 0;   // inputs with a number for each row
+    int64_t columns_ = 0;   // operands with a number for each row
 };
 
 }  // namespace atalla

@@ -59,7 +59,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         use.insert(use.begin(), aligned ? n % size(lanes) : Expr(0));
         return column.held(use);
     };
-    const std::vector<std::string> used = rest_.inputs();
+    const std::set<std::string> used = inputs_of(rest_);
     for (size_t i = 0; i < names_.size(); i++) {
         std::vector<int64_t> extents = nest.extents_of(i);
         if (extents.empty()) extents = {1};
@@ -68,7 +68,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         tensors.push_back(tensor);
         kernel.arguments.push_back(tensor);
         kernel.inputs.push_back({names_[i], extents});
-        if (std::find(used.begin(), used.end(), names_[i]) == used.end()) {
+        if (!used.count(names_[i])) {
             staged.emplace_back();
             continue;
         }
@@ -97,26 +97,27 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         staged.push_back(rows);
     }
-    std::vector<std::pair<std::vector<Func>, const Part *>> computed;   // the inputs of a part, then the part
-    for (const Part &part : parts_) {
-        const Var v = vars[part.dim];
-        const int extent = size(nest_.dims[part.dim].extent);
-        std::map<std::string, Expr> own;
-        std::vector<Func> funcs;
-        for (const std::string &name : part.node.inputs()) {
-            Func rows(fmt::format("{}_{}_rows", name, computed.size()));
+    std::vector<std::pair<Func, size_t>> inputs_of_parts;   // with the dimension
+    std::vector<Func> computed;
+    std::map<std::string, Expr> own;   // an input of parts has one dimension
+    for (const PointwisePart &part : parts_) {
+        const bool single = part.dim == PointwisePart::of_single_numbers;
+        const Var v = single ? lane : vars[part.dim];
+        const int extent = single ? 1 : size(nest_.dims[part.dim].extent);
+        for (const std::string &name : part.inputs) {
+            if (own.count(name)) continue;
+            Func rows(name + "_of_part");
             rows(v) = select(v < extent, tensors[input_of(name)](min(v, extent - 1)), undef<BFloat>());
             own[name] = rows(v);
-            funcs.push_back(rows);
+            inputs_of_parts.emplace_back(rows, part.dim);
         }
         Func values_of_part(fmt::format("part_{}", computed.size()));
-        values_of_part(v) = Internal::common_subexpression_elimination(machine_expression(part.node, own), true);
-        values[part.name] = part.dim == 0 ? Expr(values_of_part(v)) : value_of_row(part.name, values_of_part, {v});
-        funcs.push_back(values_of_part);
-        computed.emplace_back(std::move(funcs), &part);
+        values_of_part(v) = Internal::substitute(own, part.value);
+        values[part.name] = single ? Expr(values_of_part(0)) : part.dim == 0 ? Expr(values_of_part(v)) : value_of_row(part.name, values_of_part, {v});
+        computed.push_back(values_of_part);
     }
     // Parts that are used several times are named, or Halide would walk through each use.
-    y(vars) = Internal::common_subexpression_elimination(machine_expression(rest_, values), true);
+    y(vars) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
     out(vars) = y(vars);
 
     // ---- schedule
@@ -133,22 +134,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     }
     y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
-    const auto largest_divisor = [](int64_t of, int64_t most) {
-        while (of % most != 0) most--;
-        return most;
-    };
     // Straight-line code goes round all pads, so that the pad of each access is known.
-    int64_t across = 1, down = 1;
+    auto [across, down] = blocks_.straight(machine, t, unroll);
     Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
-    if (blocks_.has_column() && !machine.timed()) {
-        down = t.rows % lanes == 0 ? lanes : t.rows;
-    } else if (blocks_.has_column()) {
-        across = largest_divisor(vectors, std::min(vectors, unroll));
-        if (across == vectors) down = largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows));
-    } else {
-        across = largest_divisor(vectors, std::min(vectors, unroll));
-        if (rank > 1) down = largest_divisor(t.rows, std::min(t.rows, std::max<int64_t>(1, unroll / across)));
-    }
     const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
     if (paged) {
         const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
@@ -200,18 +188,20 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         column.spread.bound_extent(lane, size(lanes)).vectorize(lane, size(lanes)).split(column.own[0], column.own[0], mu, size(rows % lanes == 0 ? lanes : rows));
         in_pads({column.spread});
     };
-    for (const auto &[funcs, part] : computed) {
-        const Var v = vars[part->dim];
-        const bool by_tile = part->dim == 0 ? t.width > t.cols : t.rows < t.height;
-        const int64_t extent = round_up(part->dim == 0 ? t.stored_cols : t.rows, lanes);
-        for (Func f : funcs) {
-            if (by_tile) f.compute_at(out, part->dim == 0 ? no : tile).bound_extent(v, size(extent));
-            else f.compute_root().bound(v, 0, size(extent));
-            in_pads({f});
-        }
-        Func last = funcs.back();
-        last.vectorize(v, size(lanes));
-        spread_at(part->name, [&](Func spread) { by_tile ? spread.compute_at(out, tile) : spread.compute_root(); }, by_tile ? t.rows : t.height);
+    const auto by_tile = [&](size_t dim) { return dim == 0 ? t.width > t.cols : dim == 1 && t.rows < t.height; };
+    const auto keep = [&](Func f, size_t dim) {
+        const int64_t extent = round_up(dim == 0 ? t.stored_cols : dim == 1 ? t.rows : 1, lanes);
+        const Var v = f.args().front();
+        if (by_tile(dim)) f.compute_at(out, dim == 0 ? no : tile).bound_extent(v, size(extent));
+        else f.compute_root().bound(v, 0, size(extent));
+        in_pads({f});
+    };
+    for (const auto &[rows, dim] : inputs_of_parts) keep(rows, dim);
+    for (size_t i = 0; i < parts_.size(); i++) {
+        const size_t dim = parts_[i].dim;
+        keep(computed[i], dim);
+        computed[i].vectorize(computed[i].args().front(), size(lanes));
+        spread_at(parts_[i].name, [&](Func spread) { by_tile(dim) ? spread.compute_at(out, tile) : spread.compute_root(); }, by_tile(dim) ? t.rows : t.height);
     }
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "generators/pipeline_workload.h"
 #include "generators/pointwise_blocks.h"
 #include "generators/pointwise_functions.h"
+#include "generators/pointwise_parts.h"
 
 namespace atalla {
 
@@ -36,24 +38,17 @@ protected:
     KernelWork work(const Machine &machine) const override;
 
 private:
-    // What depends on one dimension alone, the innermost or the next, is computed once for all others.
-    struct Part {
-        std::string name;
-        ExpressionNode node;
-        size_t dim = 0;
-    };
-
     size_t input_of(const std::string &name) const { return static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin()); }
 
-    // The only dimension that all inputs of a call have, where others are without it.
-    std::optional<size_t> only_dim(const ExpressionNode &node) const;
-    ExpressionNode without_parts(const ExpressionNode &node);
+    // The only dimension that all of these inputs have, where others are without it, or that they are single numbers.
+    std::optional<size_t> only_dim(const std::set<std::string> &inputs) const;
     // The machine's operations of an expression, over a variable for each input.
     static Halide::Expr lanes_of(const ExpressionNode &node);
 
-    ExpressionNode expression_, rest_;   // rest_: with parts in place of what they compute
+    ExpressionNode expression_;
     std::vector<std::string> names_;
-    std::vector<Part> parts_;
+    Halide::Expr rest_;   // the machine's operations over inputs and parts
+    std::vector<PointwisePart> parts_;
     Shape result_;
     LoopNest nest_;
     PointwiseBlocks blocks_;

@@ -150,7 +150,34 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
-// Long rows that end inside vectors take transfers of their own for their ends in every pad that they go round.
+// The reciprocals of divisors of rows, of columns and of one for all are made once.
+TEST(Pointwise, WhatOneDimensionHasIsComputedOnce) {
+    for (const char *name : {"ax01", "fsim"}) {
+        const Machine machine = find_machine(name);
+        const auto cycles = [&](const std::string &shape, int64_t block) {
+            const Point point = {{"block", block}, {"unroll", 4}, {"pads", 4}, {"parts", 0}};
+            const Evaluator evaluator(find_operator("div").workload({{"shape", shape}}), machine);
+            EXPECT_EQ(evaluator.verify(point), "") << shape << " on " << name;
+            return evaluator.evaluate(point).cycles;
+        };
+        const int64_t all = cycles("32x96,32x96", 8);
+        EXPECT_LT(cycles("32x96,32x1", 8), all) << name;
+        EXPECT_LT(cycles("32x96,1x96", 8), all / 2) << name;
+        EXPECT_LT(cycles("32x96,1x1", 512), all / 2) << name;
+    }
+}
+
+// Also where straight-line code goes round two pads of four, or none.
+TEST(Pointwise, EveryPointFitsSmallPads) {
+    const Machine machine = find_machine("fsim");
+    Random random(1);
+    for (const auto &[op, shape] : std::vector<std::pair<const char *, const char *>>{{"ge", "22x33,22x33"}, {"mul", "41x31,41x31"}, {"mul", "41x70,41x1"}, {"relu", "1000"}}) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        for (const Point &point : sample_distinct(workload->space(machine), 100, random)) EXPECT_EQ(evaluator.evaluate(point).reason, "") << op << " " << shape << " at " << point.assignments();
+    }
+}
+
 // What depends on one operand alone is computed once for all elements that share it: no bound may count it for each of them.
 TEST(Pointwise, BoundOfWhatNumbersOfRowsShare) {
     const Machine machine = find_machine("ax01");
@@ -161,6 +188,7 @@ TEST(Pointwise, BoundOfWhatNumbersOfRowsShare) {
     EXPECT_LT(workload->bound(machine).cycles, find_operator("div").workload({{"shape", "3x48x33,3x48x33"}})->bound(machine).cycles);
 }
 
+// Long rows that end inside vectors take transfers of their own for their ends in every pad that they go round.
 TEST(Pointwise, DraftOfRowsThatEndInsideVectors) {
     for (const auto &[op, shape, block] : std::vector<std::tuple<const char *, const char *, int64_t>>{{"batch_norm", "4x64x28x28,64,64,64,64", 64}, {"add", "512x300,300", 24}}) {
         const Point in_parts = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 1}}, around = {{"block", block}, {"unroll", 16}, {"pads", 4}, {"parts", 0}};
