@@ -20,6 +20,24 @@ bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
+// The rows of a buffer that an access touches, whatever the loops around are at.
+std::optional<std::pair<int64_t, int64_t>> rows_of(const Kernel &kernel, const PadAccess &access) {
+    std::pair<int64_t, int64_t> rows = {access.row.constant, access.row.constant};
+    for (const auto &[atom, step] : access.row.terms) {
+        const Atom &variable = kernel.atoms[static_cast<size_t>(atom)];
+        if (!variable.is_loop) return std::nullopt;
+        (step < 0 ? rows.first : rows.second) += step * (kernel.loops[static_cast<size_t>(variable.loop)].extent - 1);
+    }
+    return rows;
+}
+
+// Are they in different parts of a buffer?
+bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
+    if (a.slot != b.slot || a.row.terms == b.row.terms) return false;
+    const auto of_a = rows_of(kernel, a), of_b = rows_of(kernel, b);
+    return of_a && of_b && (of_a->second < of_b->first || of_b->second < of_a->first);
+}
+
 class Builder {
 public:
     Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn)
@@ -123,12 +141,12 @@ private:
             for (const auto &[site, other] : accesses_[op.access->allocation]) {
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
-                if (!store && !other_store) continue;
+                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access)) continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
                 const bool hard = machine_.timed() && store != other_store;
                 if (iteration != site.iteration) {
                     if (const int distance = iterations_between(*other, *op.access); distance > 0) edges_.push_back({site.op, i, latency, distance, hard});
-                } else if (may_alias(*other, *op.access)) {
+                } else if (may_alias(kernel_, *other, *op.access)) {
                     edge(site, i, iteration, latency, hard);
                 }
             }
@@ -229,8 +247,8 @@ private:
 
 }  // namespace
 
-bool may_alias(const PadAccess &a, const PadAccess &b) {
-    if (a.allocation != b.allocation || !may_share_slot(a, b)) return false;
+bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
+    if (a.allocation != b.allocation || !may_share_slot(a, b) || lie_apart(kernel, a, b)) return false;
     return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
 }
 

@@ -23,7 +23,7 @@ int result_latency(const Machine &machine, Opcode op);
 std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn);
 
 // May two accesses be of the same row?
-bool may_alias(const PadAccess &a, const PadAccess &b);
+bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b);
 
 // Every register an operation reads (the old destination of a masked operation included).
 std::vector<Reg> reads_of(const Op &op);

@@ -454,4 +454,15 @@ std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGrap
     return ModuloScheduler(kernel, shared_masks, overlap).run(graph, loop, runs_later);
 }
 
+void name_rows_by_loop(const Kernel &kernel, ScheduleGraph &graph, const ModuloSchedule &schedule, int loop) {
+    for (size_t i = 0; i < schedule.stage.size(); i++) {
+        if (!graph.ops[i].access) continue;
+        LinearForm &row = graph.ops[i].access->row;
+        for (const auto &[atom, step] : row.terms) {
+            const Atom &variable = kernel.atoms[static_cast<size_t>(atom)];
+            if (variable.is_loop && variable.loop == loop) row.constant += (schedule.stages - 1 - schedule.stage[i]) * step;
+        }
+    }
+}
+
 }  // namespace atalla::codegen

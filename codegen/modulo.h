@@ -54,4 +54,8 @@ std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGrap
 // alike or no distance up to half more than the resource bound fits.
 std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, RowLoads loads);
 
+// Code in front of a loop begins its first iterations, so that operations of its first stages are ahead of its variable: what rows they touch in
+// terms of it. Rows of different stages are told apart then.
+void name_rows_by_loop(const Kernel &kernel, ScheduleGraph &graph, const ModuloSchedule &schedule, int loop);
+
 }  // namespace atalla::codegen

@@ -205,6 +205,7 @@ private:
                 const std::vector<Op> epilogue = with_own_registers(kernel_, blocks_[b].ops, schedule->epilogue);
                 after.insert(after.begin(), epilogue.begin(), epilogue.end());
             }
+            if (!schedule->later) name_rows_by_loop(kernel_, graph, *schedule, loop_of(b));
             blocks_[b].end.limit = loop.varies() ? before_last(loop, schedule->stages - 1, before) : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
         if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty()) merge_between_rows_and_weights(kernel_, graph);

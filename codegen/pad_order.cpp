@@ -143,7 +143,7 @@ private:
             };
             if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end()) check(found->second, false);
             for (const Store &store : own)
-                if (may_alias(*store.access, *load.access)) check(store.start, true);
+                if (may_alias(kernel_, *store.access, *load.access)) check(store.start, true);
         });
         return late;
     }

@@ -114,7 +114,7 @@ private:
         for (size_t i = at + 1; i < end; i++) {
             const Op &op = *body_[i].op;
             if (op.dst == load.dst) return {};
-            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(*load.access, *op.access)) || op.orders == load.access->allocation) break;
+            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(kernel_, *load.access, *op.access)) || op.orders == load.access->allocation) break;
             int depth = 0;
             for (Reg r : reads_of(op))
                 if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);

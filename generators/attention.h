@@ -73,6 +73,8 @@ struct AttentionShape {
     bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }
+    // May all queries of a head pass between two loads of weights for the scores?
+    bool may_stream(const Machine &machine) const { return machine.timed() && !whole_rows() && key_blocks() == 1 && !mask && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries); }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

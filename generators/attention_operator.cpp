@@ -36,7 +36,7 @@ public:
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
     Space space(const Machine &machine) const override { return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine); }
     Point naive_point(const Machine &machine) const override {
-        return in_registers(machine) ? register_attention_naive_point(shape_, machine) : attention_naive_point(shape_.on(machine));
+        return in_registers(machine) ? register_attention_naive_point(shape_, machine) : attention_naive_point(shape_.on(machine), machine);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_.on(machine), machine, point);

@@ -17,9 +17,13 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
+      streams_(point.contains("stream") ? static_cast<int>(point["stream"]) : 0),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
-      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, hidden_rows_, "before") {}
+      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, hidden_rows_, "before") {
+    const int groups = rows_ * blocks_ / static_cast<int>(lanes);
+    if (streams_) streamed = RDom({{0, lanes}, {0, groups}, {0, skips_ ? groups : key_tiles_}}, "streamed_varying");
+}
 
 KernelDefinition AttentionPipeline::build() {
     define_operands();
@@ -44,6 +48,11 @@ std::vector<Expr> AttentionPipeline::own(std::vector<Expr> first) const {
     std::vector<Expr> all = of_queries(std::move(first));
     if (key_blocks_ > 1) all.push_back(kb);
     return all;
+}
+std::vector<Expr> AttentionPipeline::of_block_rows(std::vector<Expr> first) const {
+    if (!streams_) return own(std::move(first));
+    first[1] = ib * rows_ + first[1];
+    return args(std::move(first));
 }
 std::vector<Expr> AttentionPipeline::of_keys(std::vector<Expr> own) const {
     std::vector<Expr> all = args(std::move(own), &AttentionBatch::keys);
@@ -81,9 +90,10 @@ void AttentionPipeline::define_operands() {
     for (int n = 0; n < depth_tiles_; n++) {
         const Expr at = n * lanes + k;
         const Func &queries = Qs.emplace_back("Qs_" + std::to_string(n)), &keys = Ks.emplace_back("Ks_" + std::to_string(n));
-        if (depth_ % lanes != 0 || partial)
-            define_within(queries, of_queries({k, i}), at < depth_ && query() < queries_, q(q_at(min(at, depth_ - 1), min(query(), queries_ - 1))));
-        else define(queries, of_queries({k, i}), q(q_at(at, query())));
+        const std::vector<Expr> own_row = streams_ ? args({k, i}) : of_queries({k, i});
+        const Expr row = streams_ ? Expr(i) : query();
+        if (depth_ % lanes != 0 || partial) define_within(queries, own_row, at < depth_ && row < queries_, q(q_at(min(at, depth_ - 1), min(row, queries_ - 1))));
+        else define(queries, own_row, q(q_at(at, row)));
         if (depth_ % lanes != 0 || partial_keys)
             define_within(keys, of_keys({k, t}), at < depth_ && at_key < keys_, key(k_at(min(at, depth_ - 1), min(at_key, keys_ - 1))));
         else define(keys, of_keys({k, t}), key(k_at(at, at_key)));
@@ -126,6 +136,7 @@ Expr AttentionPipeline::scaled(const Expr &score) const { return shape_.scale ==
 
 void AttentionPipeline::define_scores() {
     define_penalties();
+    if (streams_) return define_streamed_scores();
     where_seen(scored);
     define(X, own({j, i, tt}), undef<BFloat>());
     // The sum over the depth, a tile of it after the other and the first without an addition; the last may also scale and hide.
@@ -162,6 +173,23 @@ void AttentionPipeline::define_scores() {
     }
 }
 
+// All queries that see some key of a tile pass behind each other.
+void AttentionPipeline::define_streamed_scores() {
+    define(X, args({j, i, tt}), undef<BFloat>());
+    const Expr row = streamed[1] * lanes + streamed[0], tile = streamed[2];
+    if (skips_) streamed.where(streamed[1] >= min(tile, rows_ * blocks_ / lanes - 2));
+    for (int n = 0; n < depth_tiles_; n++) {
+        Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
+        define(dot.weights, args({k, w, tt}), Ks[n](of_keys({k, tt * lanes + w})));
+        define(dot.part, args({j, i, tt}), 0.0f);
+        dot.part(args({j, i, tt})) += f32(Qs[n](args({r, i}))) * f32(dot.weights(args({r, j, tt})));
+        Expr score = bf16(dot.part(args({j, row, tile})));
+        if (n > 0) score = strict_float(X(args({j, row, tile})) + score);
+        if (n + 1 == depth_tiles_ && !scales_late_) score = scaled(score);
+        X(args({j, row, tile})) = score;
+    }
+}
+
 void AttentionPipeline::define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const {
     // At least 1, since the largest score gives exp(0), or 0 where a mask hides all keys.
     define(std::move(inverse), row, bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
@@ -171,7 +199,7 @@ void AttentionPipeline::define_sums() {
     where_seen(summed);
     define(pv.weights, own({k, w, c, tt}), Vt(of_keys({k, c * lanes + w, tt})));
     define(pv.part, own({d, i, c, tt}), 0.0f);
-    pv.part(own({d, i, c, tt})) += f32(p(own({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
+    pv.part(own({d, i, c, tt})) += f32(p(of_block_rows({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
     define(sums, own({d, i, c}), bf16(-0.0f));
     sums(own({d, i, c})) = strict_float(sums(own({d, i, c})) + row_of(pv, {d, i, c, tt}, {d, i, c, summed}));
 }
@@ -257,8 +285,10 @@ void AttentionPipeline::schedule() {
     schedule_values();
     schedule_queries();
     schedule_scores();
-    at_keys(p);
-    p.bound_extent(tt, key_tiles_);
+    if (!streams_) {
+        at_keys(p);
+        p.bound_extent(tt, key_tiles_);
+    }
     schedule_softmax();
     schedule_result();
     in_pads({identity, X, p, Y});
@@ -282,7 +312,9 @@ void AttentionPipeline::schedule_out() {
 
 void AttentionPipeline::schedule_keys() {
     for (Func f : Ks) {
-        if (key_blocks_ > 1) {
+        if (streams_) {
+            f.compute_at(X, streamed[2]).hoist_storage(out, io).ring_buffer(2);
+        } else if (key_blocks_ > 1) {
             come_by_blocks(f);
         } else if (shape_.comes_by_heads(machine_, heads_)) {
             // The storage is inside the loop over groups of heads: from outside, turns of the ring would not be counted linearly.
@@ -291,7 +323,7 @@ void AttentionPipeline::schedule_keys() {
             at_head(f);
             of_heads(f, &AttentionBatch::keys);
         }
-        f.vectorize(k, lanes).bound_extent(t, key_tiles_ * lanes);
+        f.vectorize(k, lanes).bound_extent(t, (streams_ ? 1 : key_tiles_) * lanes);
         in_pads({f});
     }
 }
@@ -301,17 +333,19 @@ void AttentionPipeline::schedule_values() {
     identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes).split(w, w, wi, static_cast<int>(machine_.pad.count));
     // Where all queries of some heads are together, values come while their scores are computed.
     if (key_blocks_ > 1) Vt.compute_at(keys_at_).bound_extent(kb, 1);
-    else if (heads_ > 1) Vt.compute_at(out, io);
+    else if (heads_ > 1 || streams_) Vt.compute_at(out, io);
     else at_head(Vt);
     of_heads(Vt, &AttentionBatch::keys);
-    // Values come while those before them are turned: of the next block of keys, of the next head, or of the next tile of keys where all tiles are alike.
+    // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
-    const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && key_blocks_ == 1 && machine_.timed() && !heads_come;
+    const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && key_blocks_ == 1 && machine_.timed() && !heads_come && !streams_;
+    const bool in_columns = streams_ && width_ % lanes == 0 && width_ > lanes;
     if (key_blocks_ > 1) come_by_blocks(Vs);
+    else if (in_columns) Vs.compute_at(Vt, co).hoist_storage_root().ring_buffer(2);
     else if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
     else if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
     else at_head(Vs);
-    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, tiles_of(width_));
+    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, in_columns ? 1 : tiles_of(width_));
     Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
     // All tiles are alike, or there is one.
     const int of_tile = std::min(width_, lanes);
@@ -320,10 +354,11 @@ void AttentionPipeline::schedule_values() {
     if (whole_tiles) Vt.update().split(ci, ci, cu, std::gcd(of_tile, turn_unroll_));
     std::vector<VarOrRVar> turned = {k, ci};
     if (whole_tiles) turned.insert(turned.begin() + 1, cu);
-    if (heads_come) turned.insert(turned.end(), {tt, co});
+    const bool by_columns = heads_come || streams_;
+    if (by_columns) turned.insert(turned.end(), {tt, co});
     else turned.insert(turned.end(), {co, tt});
     Vt.update().reorder(turned).vectorize(k, lanes);
-    schedule_dot(turn, Vt, heads_come ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
+    schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
     if (!whole_rows_) Vt.update(1).vectorize(k, lanes);
     in_pads({Vs, Vt});
 }
@@ -331,7 +366,10 @@ void AttentionPipeline::schedule_values() {
 void AttentionPipeline::schedule_queries() {
     for (Func f : Qs) {
         f.vectorize(k, lanes);
-        if (shape_.comes_by_heads(machine_, heads_)) {
+        if (streams_) {
+            at_rows(f);
+            if (batch_.size() == 0) f.compute_root();
+        } else if (shape_.comes_by_heads(machine_, heads_)) {
             // By blocks where these are alike.
             const bool alike = queries_ % rows_ == 0;
             f.compute_at(X, alike ? ib : batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
@@ -352,6 +390,7 @@ void AttentionPipeline::schedule_queries() {
 }
 
 void AttentionPipeline::schedule_scores() {
+    if (streams_) return schedule_streamed_scores();
     // A visit of the array, weights and the rows of a block, is an iteration of a loop over tiles.
     at_keys(X);
     X.bound_extent(tt, key_tiles_);
@@ -373,6 +412,23 @@ void AttentionPipeline::schedule_scores() {
         const int unroll = std::gcd(lane_rows(), lanes);
         for (const RDom &tiles : {unseen, last_seen}) X.update(update++).split(tiles.x, group, row, unroll).reorder(j, row, group, tiles.y, ib).vectorize(j, lanes);
     }
+    schedule_penalties();
+}
+
+void AttentionPipeline::schedule_streamed_scores() {
+    at_rows(X);
+    X.bound_extent(tt, key_tiles_);
+    int update = 0;
+    for (Dot &dot : scores_) {
+        RVar row("row_unroll");
+        const RVar tile = streamed[2];
+        X.update(update++).rename(streamed[0], row).reorder(j, row, streamed[1], tile).vectorize(j, lanes);
+        schedule_dot(dot, X, tile, row, j, lanes);
+    }
+    schedule_penalties();
+}
+
+void AttentionPipeline::schedule_penalties() {
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
         // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of keys.

@@ -45,6 +45,10 @@ protected:
     std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
     std::vector<Expr> of_queries(std::vector<Expr> first) const;
     std::vector<Expr> own(std::vector<Expr> first) const;
+    // The arguments of what has all queries in one dimension where scores are streamed, else those of a block in one and the blocks in another: by
+    // the row there, and by the row of a block.
+    std::vector<Expr> of_rows(std::vector<Expr> first) const { return streams_ ? args(std::move(first)) : own(std::move(first)); }
+    std::vector<Expr> of_block_rows(std::vector<Expr> first) const;
     Expr scaled(const Expr &score) const;
     void define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const;
 
@@ -56,6 +60,8 @@ protected:
     void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const;
     // Sums over the tiles, for each column of the result.
     void schedule_sums(Func result);
+    // Computed for all queries, where scores are streamed.
+    void at_rows(Func f) const { f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_); }
     // Rows of a block in groups, each group straight-line code.
     void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
     // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; a result, which leaves a block at a
@@ -84,6 +90,7 @@ private:
     void define_operands();
     void define_penalties();
     void define_scores();
+    void define_streamed_scores();
     void define_sums();
     void define_out();
     void schedule();
@@ -92,6 +99,8 @@ private:
     void schedule_values();
     void schedule_queries();
     void schedule_scores();
+    void schedule_streamed_scores();
+    void schedule_penalties();
     void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
     void at_head(Func f) const;
     void come_by_blocks(Func f) const;
@@ -112,6 +121,7 @@ protected:
     const bool whole_rows_;     // go through the softmax in straight-line code
     const bool skips_;          // tiles that no query of a block sees
     const bool queries_pass_, results_pass_;   // a block at a time
+    const int streams_;         // queries that are straight-line code where all of them pass between two loads of weights for the scores; 0: those of a block pass
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"};
@@ -131,6 +141,7 @@ private:
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
     RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, diagonal{0, lanes - 1, "diagonal"};
+    RDom streamed;   // queries of a group, groups, tiles of keys
 };
 
 }  // namespace atalla

@@ -31,6 +31,8 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
+    // The largest scores of all rows, and those behind p; less of keys, which come by tiles.
+    if (point.contains("stream") && point["stream"] > 0) sum += 2 * stored;
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
@@ -87,6 +89,14 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
         .parameter("softmax_unroll", "queries whose softmax is straight-line code", {softmax_unrolls.begin(), softmax_unrolls.end()})
         .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes})
         .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
+    if (shape.may_stream(machine)) {
+        space.parameter("stream", "queries in straight-line code where all of a head go through each step together; 0: those of a block do", {0, 16});
+        space.constraint("streams", {"rows", "row_unroll", "softmax_unroll", "heads", "stream"}, "All queries of one head stream, in whole tiles and blocks.", [shape](const Point &point) {
+            const int64_t block = shape.block_rows(point);
+            return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
+                                            (!shape.causal || shape.skips_hidden(block)));
+        });
+    }
     if (shape.key_blocks() > 1) {
         // As many queries are together as keys, so that the mask hides part of one block of keys alone from them.
         if (shape.causal) space.constraint("seen tiles", {"row_unroll"}, "A block of queries sees whole tiles, two at least.", [shape](const Point &point) { return shape.skips_hidden(shape.block_rows(point)); });
@@ -117,10 +127,12 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
     return space;
 }
 
-Point attention_naive_point(const AttentionShape &shape) {
+Point attention_naive_point(const AttentionShape &shape, const Machine &machine) {
     if (shape.key_blocks() > 1 && shape.causal) return {{"rows", shape.key_tiles * lanes}, {"row_unroll", largest_block}, {"softmax_unroll", 4}, {"weight_unroll", 4}, {"heads", 1}};
     const int64_t block = std::min<int64_t>(shape.queries, lanes), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
-    return {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+    Point point = {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+    if (shape.may_stream(machine)) point.set("stream", 0);
+    return point;
 }
 
 double attention_draft(const AttentionShape &shape, const Point &point) {
@@ -142,7 +154,10 @@ double attention_draft(const AttentionShape &shape, const Point &point) {
         return 4000 + static_cast<double>(shape.problems()) * (groups * share * turn + blocks * block + blocks * key_blocks * (unroll * joined_row + (products + 2) * ends) + groups * key_blocks * cold_block);
     }
     const double cold_row = shape.whole_rows() ? 67 * tiles : 100;
-    return 4000 + static_cast<double>(shape.problems()) * (turn + blocks * block + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
+    // Long loops, in which reductions run beside other work. Where a mask leaves out nothing those of a block are as long.
+    constexpr double streamed = 0.85;
+    const double of_blocks = blocks * block * (skips && point.contains("stream") && point["stream"] > 0 ? streamed : 1);
+    return 4000 + static_cast<double>(shape.problems()) * (turn + of_blocks + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
 }
 
 }  // namespace atalla

@@ -8,7 +8,7 @@ namespace atalla {
 
 // `shape`: on that machine, AttentionShape::on().
 Space attention_space(const AttentionShape &shape, const Machine &machine);
-Point attention_naive_point(const AttentionShape &shape);
+Point attention_naive_point(const AttentionShape &shape, const Machine &machine);
 // Cycles.
 double attention_draft(const AttentionShape &shape, const Point &point);
 

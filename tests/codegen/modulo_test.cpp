@@ -77,6 +77,26 @@ TEST_F(FullAdder, TakesFewerPacketsInTheSameIntervalOnceTightened) {
     EXPECT_LT(*std::max_element(graph.cycle.begin(), graph.cycle.end()), schedule->interval);
 }
 
+// The code in front of the loop begins as many iterations as are under way, less one: the first stage is so far ahead, the last one is not.
+TEST_F(FullAdder, NamesRowsByTheVariableOfTheLoop) {
+    ScheduleGraph graph(kernel, ops, 0);
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    ASSERT_GT(schedule->stages, 1);
+    const ScheduleGraph before = graph;
+    name_rows_by_loop(kernel, graph, *schedule, 0);
+    std::set<int> ahead;
+    for (size_t i = 0; i < ops.size(); i++) {
+        if (!ops[i].access) continue;
+        const int iterations_ahead = schedule->stages - 1 - schedule->stage[i];
+        ahead.insert(iterations_ahead);
+        EXPECT_EQ(graph.ops[i].access->row.constant, before.ops[i].access->row.constant + iterations_ahead * rows);
+        EXPECT_EQ(graph.ops[i].access->row.terms, before.ops[i].access->row.terms);
+    }
+    EXPECT_TRUE(ahead.count(0));
+    EXPECT_GT(ahead.size(), 1u);
+}
+
 // Started together, each would last as long as all of them.
 TEST_F(FullAdder, TransfersOfSeveralPadsStartAtEvenDistances) {
     const int pads = static_cast<int>(machine.pad.count);

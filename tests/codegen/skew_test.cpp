@@ -97,7 +97,7 @@ TEST_F(Skew, RowsBetweenPassesHaveSlotsThatRotate) {
     EXPECT_EQ(stored.slot, rotation.slots[0]);
     EXPECT_EQ(loaded.slot, rotation.slots[2]);
     EXPECT_EQ(stored.row, loaded.row);
-    EXPECT_FALSE(may_alias(stored, loaded));
+    EXPECT_FALSE(may_alias(kernel, stored, loaded));
 }
 
 TEST_F(Skew, ValuesOfStraightCodeWaitAnIteration) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -43,6 +44,13 @@ TEST(Attention, RandomShapesAndSchedules) {
     }
 }
 
+// Where a space has the choice, each block of queries goes through all steps before the next one.
+Point by_blocks(const Workload &workload, const Machine &machine, Point point) {
+    const std::vector<Parameter> parameters = workload.space(machine).parameters;
+    if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter &parameter) { return parameter.name == "stream"; })) point.set("stream", 0);
+    return point;
+}
+
 // Tiles of keys that a causal mask hides from a whole block of queries are not computed, whatever blocks are together; whole rows have all together. That saves
 // cycles, but for few queries, whose masks take as many.
 TEST(Attention, LeavesHiddenTilesOut) {
@@ -56,7 +64,7 @@ TEST(Attention, LeavesHiddenTilesOut) {
                           Case{"100x20,100x20,100x33", 100, 50, 2, false}}) {
         const std::shared_ptr<const Workload> plain = find_operator(name).workload({{"shape", c.shape}});
         const std::shared_ptr<const Workload> causal = find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}});
-        const Point point = {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}};
+        const Point point = by_blocks(*causal, machine, {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}});
         EXPECT_EQ(violation(causal->space(machine), point), "") << c.shape;
         const Evaluator evaluator(causal, machine);
         const Evaluation evaluation = evaluator.evaluate(point), all = Evaluator(plain, machine).evaluate(point);
@@ -85,10 +93,49 @@ TEST(Attention, QueriesComeAndResultsLeaveByBlocks) {
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
-        const Point point = {{"rows", c.blocks * c.row_unroll}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 4}, {"weight_unroll", 8}, {"heads", 1}};
+        const Point point = by_blocks(*workload, machine, {{"rows", c.blocks * c.row_unroll}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 4}, {"weight_unroll", 8}, {"heads", 1}});
         EXPECT_EQ(violation(workload->space(machine), point), "");
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
+}
+
+// All queries of a head pass between two loads of weights for the scores: with a mask and without, of several heads, wherever these lie, by blocks
+// of one tile and of two, with more keys than queries, and where the scale is in the scores.
+TEST(Attention, StreamsAllQueriesOfAHead) {
+    struct Case {
+        std::string shape;
+        int64_t row_unroll, softmax_unroll;
+        WorkloadArguments more;
+    };
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
+    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    size_t number = 0;
+    for (const Case &c : {Case{"320x33,320x33,320x20", 64, 8, {}}, Case{"320x33,320x33,320x20", 64, 8, causal}, Case{"320x20,320x20,320x40", 32, 4, {}}, Case{"64x20,288x20,288x33", 64, 16, {}},
+                          Case{"128x70,352x70,352x33", 64, 1, causal}, Case{"64x20,320x20,320x20", 64, 8, causal}, Case{"3x320x33,3x320x33,3x320x64", 64, 8, causal},
+                          Case{"2x2x128x20,2x1x288x20,2x1x288x20", 32, 8, shared}, Case{"2x320x2x33,2x320x2x33,2x320x2x20", 64, 2, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}},
+                          Case{"320x33,320x33,320x20", 64, 8, {{"is-causal", "true"}, {"scale", "-0.3"}}}, Case{"128x33,288x33,288x20", 64, 8, {{"scale", "-0.3"}}}}) {
+        const Machine &machine = machines[number++ % machines.size()];
+        SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        const int64_t queries = workload->inputs()[0].extents[arguments.count("heads-inside") ? 2 : 1];
+        const Point point = {{"rows", queries}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}, {"stream", 16}};
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
+// Where a mask hides half of the scores, long loops of little code take fewer cycles than those of each block.
+TEST(Attention, StreamsInFewerCycles) {
+    const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", "true"}}), find_machine("ax01"));
+    Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}};
+    const Evaluation by_blocks = evaluator.evaluate(point);
+    point.set("stream", 16);
+    const Evaluation streamed = evaluator.evaluate(point);
+    ASSERT_EQ(by_blocks.status, Evaluation::Ok) << by_blocks.reason;
+    ASSERT_EQ(streamed.status, Evaluation::Ok) << streamed.reason;
+    EXPECT_LT(streamed.cycles, by_blocks.cycles);
 }
 
 // Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
