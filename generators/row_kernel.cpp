@@ -146,7 +146,7 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         // Code that leaves the instruction cache is fetched anew each time.
         iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + (packets > most_packets ? miss * (packets - resident_packets) : 0);
     } else {
-        iteration = is_skewed(point) ? skewed_row_draft(shape, point, cost, unit) : std::max({looped_rows_draft(shape, machine, point, unit), reductions, part_sums * unrolled_rows});
+        iteration = is_skewed(point) ? skewed_row_draft(shape, point, unit) : std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
     }
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + (unrolled >= vectors ? blocks * block_cost : 0), bytes = 2 * rows * static_cast<double>(shape.length);
