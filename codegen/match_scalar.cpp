@@ -143,7 +143,7 @@ Value Matcher::integer_comparison(const Expr &e) {
     for (const Ramp *ramp : {a_ramp, b_ramp})
         if (ramp != nullptr && (!is_const_one(ramp->stride) || !ramp->base.type().is_scalar())) fail("lanes are compared that do not count by one", e);
     if (a_ramp != nullptr && b.type().is_scalar()) return first_lanes(widened(b) - widened(a_ramp->base));
-    if (b_ramp != nullptr && a.type().is_scalar()) return invert_mask(first_lanes(widened(a) + 1 - widened(b_ramp->base)));
+    if (b_ramp != nullptr && a.type().is_scalar()) return lanes_from(widened(a) + 1 - widened(b_ramp->base));
     if (!a.type().is_scalar() || !b.type().is_scalar()) fail("this comparison of indices has no translation", e);
     const LinearForm left = scope_.linear(a), right = scope_.linear(b);
     LinearForm difference = left;
@@ -176,7 +176,22 @@ Value Matcher::constant_mask(uint32_t bits) {
 Value Matcher::first_lanes(const Expr &count) {
     const LinearForm form = scope_.linear(clamp(count, 0, vector_lanes));
     if (form.is_constant()) return constant_mask(form.constant == vector_lanes ? ~0u : (1u << form.constant) - 1);
-    // 2^count - 1; two shifts by at most 16, since shifts by 32 differ between machines.
+    Op less;
+    less.opcode = Opcode::addi_s;
+    less.src = {shifted(1, form)};
+    less.imm = -1;
+    return Value::of_bits(emit(less, RegisterClass::Scalar, "lanes"));
+}
+
+// That of the others.
+Value Matcher::lanes_from(const Expr &count) {
+    const LinearForm form = scope_.linear(clamp(count, 0, vector_lanes));
+    if (form.is_constant()) return constant_mask(form.constant == vector_lanes ? 0u : ~0u << form.constant);
+    return Value::of_bits(shifted(-1, form));
+}
+
+// value * 2^count with a count of 0 .. 32. Shifts by 32 differ between machines: where no count is 32, or none 0, one shift by less will do, otherwise two by at most 16.
+Reg Matcher::shifted(int32_t value, LinearForm count) {
     const auto step = [&](Opcode opcode, Reg a, Reg b, int32_t imm) {
         Op op;
         op.opcode = opcode;
@@ -184,10 +199,15 @@ Value Matcher::first_lanes(const Expr &count) {
         op.imm = imm;
         return emit(op, RegisterClass::Scalar, "lanes");
     };
-    const Reg lanes = integer_value(form);
+    const auto range = scope_.range(count);
+    if (range && range->low >= 1) {
+        count.constant--;
+        return step(Opcode::sll_s, kernel_.constant(2 * value), integer_value(count), 0);
+    }
+    const Reg lanes = integer_value(count);
+    if (range && range->high < vector_lanes) return step(Opcode::sll_s, kernel_.constant(value), lanes, 0);
     const Reg half = step(Opcode::srai_s, lanes, {}, 1), rest = step(Opcode::sub_s, lanes, half, 0);
-    const Reg power = step(Opcode::sll_s, step(Opcode::sll_s, kernel_.constant(1), half, 0), rest, 0);
-    return Value::of_bits(step(Opcode::addi_s, power, {}, -1));
+    return step(Opcode::sll_s, step(Opcode::sll_s, kernel_.constant(value), half, 0), rest, 0);
 }
 
 Reg Matcher::mask_of(const Value &condition) {

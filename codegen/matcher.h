@@ -154,6 +154,8 @@ private:
     Value integer_comparison(const Halide::Expr &e);
     Value integer_equality(const Halide::Expr &a, const Halide::Expr &b, const Halide::Expr &e);
     Value first_lanes(const Halide::Expr &count);
+    Value lanes_from(const Halide::Expr &count);
+    Reg shifted(int32_t value, LinearForm count);
     Value constant_mask(uint32_t bits);
     // A condition as a mask register, and as a scalar register with a bit a lane.
     Reg mask_of(const Value &condition);

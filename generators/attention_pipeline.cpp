@@ -20,7 +20,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       streams_(point.contains("stream") ? static_cast<int>(point["stream"]) : 0),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
-      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, hidden_rows_, "before") {
+      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
     const int groups = rows_ * blocks_ / static_cast<int>(lanes);
     if (streams_) streamed = RDom({{0, lanes}, {0, groups}, {0, skips_ ? groups : key_tiles_}}, "streamed_varying");
 }
@@ -127,9 +127,10 @@ void AttentionPipeline::define_penalties() {
         later(j, o) = select(j <= o, seen, hidden);
         return;
     }
-    later(j, o) = seen;
-    later(j, before) = hidden;
+    define(later, {j, o}, undef<BFloat>());
     later(j, diagonal) = select(j <= diagonal, seen, hidden);
+    if (hidden_rows_ > 0) later(j, before) = hidden;
+    if (seen_rows_ > 0) later(j, after) = seen;
 }
 
 Expr AttentionPipeline::scaled(const Expr &score) const { return shape_.scale == 1 ? score : strict_float(score * bf16(static_cast<float>(shape_.scale))); }
@@ -432,7 +433,13 @@ void AttentionPipeline::schedule_penalties() {
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
         // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of keys.
-        if (hides_diagonal() && key_blocks_ == 1) later.bound(o, 0, lanes).split(o, o, ou, 4);
+        constexpr int masks = 4;
+        if (key_blocks_ == 1 && hides_diagonal()) later.bound(o, 0, lanes).split(o, o, ou, masks);
+        int update = 0;
+        for (const auto &[rows, count] : {std::pair{diagonal, int{lanes}}, {before, hidden_rows_}, {after, seen_rows_}}) {
+            RVar group("group"), row("row_unroll");
+            if (!hides_diagonal() && count > 0) later.update(update++).split(rows, group, row, std::gcd(count, masks));
+        }
         for (int u = 0; u < later.num_update_definitions(); u++) later.update(u).vectorize(j, lanes);
         in_pads({later});
     }
@@ -449,6 +456,14 @@ int AttentionPipeline::most_hidden_rows() const {
     int64_t most = 0;
     for (int64_t block = 0; block < blocks_; block++) most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
     return static_cast<int>(most);
+}
+int AttentionPipeline::most_seen_rows() const {
+    if (!skips_) return static_cast<int>(ceil_div(queries_, rows_)) * rows_ - lanes;
+    int64_t last = 0;
+    for (int64_t block = 0; block < blocks_; block++)
+        for (int64_t tile = 0; tile < shape_.tiles_seen(rows_, block); tile++)
+            if (const int64_t first = block * rows_ - tile * lanes; first < lanes - 1) last = std::max(last, first + rows_);
+    return static_cast<int>(last) - lanes;
 }
 int AttentionPipeline::stored_rows() const {
     const int quantum = static_cast<int>(machine_.pad.count);

@@ -108,6 +108,7 @@ private:
     bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
     bool hides_diagonal() const { return skips_ && !whole_rows_; }
     int most_hidden_rows() const;
+    int most_seen_rows() const;
 
 protected:
     const AttentionShape &shape_;
@@ -132,6 +133,7 @@ protected:
 private:
     const int diagonal_tiles_ = static_cast<int>(ceil_div(rows_, lanes));   // of a block, some keys of which some of its queries see, where it skips
     const int hidden_rows_ = most_hidden_rows();   // by which a query is at most in front of a tile
+    const int seen_rows_ = most_seen_rows();       // by which one that is told of its mask is at most behind a tile's last key
 
     Halide::ImageParam q, key, value, mask;
     Var t{"t"}, ii{"ii"}, o{"o"}, ou{"o_unroll"}, wi{"w_unroll"};
@@ -140,7 +142,7 @@ private:
     std::vector<Func> Qs, Ks;   // of each tile of the depth
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
-    RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, diagonal{0, lanes - 1, "diagonal"};
+    RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, after, diagonal{0, lanes, "diagonal"};
     RDom streamed;   // queries of a group, groups, tiles of keys
 };
 

@@ -274,6 +274,21 @@ TEST(Matcher, LanesByTheirNumber) {
     expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(m <= n, x(n, m), bf16(1.0f)); }), {"ax01"});
 }
 
+// One shift makes a mask whose number of lanes is below 32, or above 0, wherever in the loop; others take two.
+TEST(Matcher, LanesByTheirNumberTakeFewShifts) {
+    const auto shifts = [](const auto &condition, int rows) { return count(match(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(condition(n, m), x(n, m), bf16(1.0f)); })), Opcode::sll_s); };
+    const auto up_to = [](Var n, Var m) { return n <= m; };
+    const auto below = [](Var n, Var m) { return n < m; };
+    EXPECT_EQ(shifts(up_to, 32), 1);
+    EXPECT_EQ(shifts(below, 32), 1);
+    EXPECT_EQ(shifts(below, 33), 2);
+    EXPECT_EQ(shifts(up_to, 33), 1) << "all lanes at the end, one at least";
+    for (const int rows : {32, 33}) {
+        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(up_to(n, m), x(n, m), bf16(1.0f)); }), {"ax01"});
+        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(below(n, m), x(n, m), bf16(1.0f)); }), {"ax01"});
+    }
+}
+
 TEST(Matcher, SingleValuesFromThePads) {
     expect_host_answer(one_tile(64, 4, [&](Func x, Var n, Var m) { return strict_float(x(n, m) * x(37, m)); }));
 }

@@ -52,16 +52,15 @@ Point by_blocks(const Workload &workload, const Machine &machine, Point point) {
 }
 
 // Tiles of keys that a causal mask hides from a whole block of queries are not computed, whatever blocks are together; whole rows have all together. That saves
-// cycles, but for few queries, whose masks take as many.
+// cycles, of few queries too.
 TEST(Attention, LeavesHiddenTilesOut) {
     const Machine machine = find_machine("ax01");
     struct Case {
         std::string shape;
         int64_t rows, row_unroll, softmax_unroll;
-        bool faster = true;
     };
     for (const Case &c : {Case{"320x33,320x33,320x20", 64, 64, 8}, Case{"320x33,320x33,320x20", 320, 64, 8}, Case{"192x33,192x33,192x20", 192, 64, 4}, Case{"128x20,160x20,160x20", 128, 32, 4},
-                          Case{"100x20,100x20,100x33", 100, 50, 2, false}}) {
+                          Case{"100x20,100x20,100x33", 100, 50, 2}}) {
         const std::shared_ptr<const Workload> plain = find_operator(name).workload({{"shape", c.shape}});
         const std::shared_ptr<const Workload> causal = find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}});
         const Point point = by_blocks(*causal, machine, {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}});
@@ -71,7 +70,7 @@ TEST(Attention, LeavesHiddenTilesOut) {
         ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
         ASSERT_EQ(all.status, Evaluation::Ok) << all.reason;
         EXPECT_LT(evaluation.counters.at("array_rows").get<int64_t>(), all.counters.at("array_rows").get<int64_t>()) << c.shape;
-        if (c.faster) EXPECT_LT(evaluation.cycles, all.cycles) << c.shape;
+        EXPECT_LT(evaluation.cycles, all.cycles) << c.shape;
         EXPECT_EQ(evaluator.verify(point), "") << c.shape;
     }
 }
