@@ -46,8 +46,8 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
     const Tiling t = blocks_.tiling(machine, point);
-    return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
-                       point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s");
+    return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
+                       point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s", PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values" : "");
 }
 
 std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData> &inputs) const {
@@ -85,17 +85,25 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);
     const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
     const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1 * blocks_.transfer_slowdown(machine, point);
+    const StraightVectors straight = blocks_.straight(machine, t, point);
+    const int64_t unrolled = nest_.dims.size() > 1 ? straight.across * straight.down : point["unroll"];
     // Straight-line code is fetched once, a line of packets at a time, and anew every turn if it does not fit the instruction cache.
-    const double code = static_cast<double>(point["unroll"] * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
+    const double code = static_cast<double>(unrolled * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
     const double fetched = machine.timed() ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
     const double misses = code > static_cast<double>(machine.icache.bytes) ? fetched : 0;
     // A loop's turn costs a few cycles beside its work, and more where it is too long to overlap with the next; still longer code keeps
     // its order, since masks are too few for another. A block costs its first transfers and its loop's start. The first block waits for everything.
     constexpr int64_t most_overlapped = 200, most_reordered = 400;
     constexpr double short_turn = 20, long_turn = 80, in_order = 3, block_start = 60, start = 400;
-    const int64_t operations = point["unroll"] * count_.all();
+    const int64_t operations = unrolled * count_.all();
     const double turn = operations > most_overlapped ? long_turn : short_turn;
-    const double block = vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(point["unroll"]), moved) + block_start;
+    // Of a row that is not straight-line code the loop starts anew in each row.
+    const bool by_row = nest_.dims.size() > 1 && straight.across * lanes < t.stored_cols;
+    const double loops = by_row ? static_cast<double>(t.rows / straight.down) : 1;
+    // Single values want ports for scalars that the other operations need.
+    constexpr double few_ports = 0.98, many_ports = 1.03;
+    const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
+    const double block = single * vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled), moved) + block_start * loops;
     return start + fetched + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
 }
 

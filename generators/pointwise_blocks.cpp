@@ -52,6 +52,8 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32, 2})
         .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1})
         .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
+    // Vectors take ports for vectors of those that read them, single values ports for scalars.
+    if (has_column() && machine.timed()) space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
@@ -60,7 +62,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint("room", {"pads", "block", "unroll", "parts"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
         const Tiling t = blocks.tiling(machine, point);
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
-        const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point["unroll"]), point["pads"]);
+        const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
         const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
         const int64_t rows = (t.rows * t.stored_cols / lanes + pads - 1) / pads * slots;
         return (buffers + groups - 1) / groups * rows + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
@@ -110,9 +112,13 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
     return t;
 }
 
-StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, int64_t unroll) const {
+StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, const Point &point) const {
+    const int64_t unroll = point["unroll"], pads = point["pads"], share = point["parts"] == 1 ? part_of(t, pads) : 0;
+    const auto of_each = [&](int64_t most) { return pads * largest_divisor(share, std::clamp<int64_t>(most / pads, 1, share)); };
+    if (share > 0 && nest_.dims.size() == 1) return {of_each(unroll), 1};
     if (has_column() && !machine.timed()) return {1, t.rows % lanes == 0 ? lanes : t.rows};
     const int64_t vectors = t.stored_cols / lanes, across = largest_divisor(vectors, std::min(vectors, unroll));
+    if (share > 0) return {across, of_each(unroll / across)};
     // Numbers of rows are held while a row is computed.
     if (nest_.dims.size() == 1 || (has_column() && across < vectors)) return {across, 1};
     return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows))};
@@ -123,16 +129,20 @@ bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
 }
 
+bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
+
 // Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01; that of long rows which end inside vectors and go round the
-// pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14 images.
+// pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14 images; that of other long
+// rows to add of 512 x 768 and a row.
 double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
     if (!machine.timed()) return 1;
-    constexpr double interleaved = 1.6, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
+    constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
     const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.rows * t.stored_cols / point["pads"];
     const bool open = point["parts"] == in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
-    const bool long_ends = nest_.dims.size() > 1 && t.guarded && t.stored_cols > 2 * lanes;
-    const double layout = open ? 1 : point["parts"] == 0 ? (long_ends ? interleaved_ends : interleaved) : part < page ? less_than_a_page : more_than_a_page;
+    const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.rows * t.cols >= 2 * page;
+    const double around = long_rows && t.guarded ? interleaved_ends : long_rows && pages ? interleaved_rows : interleaved;
+    const double layout = open ? 1 : point["parts"] == 0 ? around : part < page ? less_than_a_page : more_than_a_page;
     return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 

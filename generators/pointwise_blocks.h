@@ -36,17 +36,18 @@ public:
     PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns);
 
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
-    // goes round; `parts`, how a block lies in them.
+    // goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some.
     Space space(const Machine &machine) const;
     Tiling tiling(const Machine &machine, const Point &point) const { return tiling(machine, point["block"], point["parts"] == 1); }
-    // Of blocks whose vectors go round the pads.
-    StraightVectors straight(const Machine &machine, const Tiling &t, int64_t unroll) const;
+    // Of blocks that are not parts of pages. Where they lie in parts, straight-line code takes as much from each.
+    StraightVectors straight(const Machine &machine, const Tiling &t, const Point &point) const;
     // The result as pages, of which a block has a piece of two neighbours.
     LoopNest pages_of(const Machine &machine, int64_t block) const;
     static Tiling pages_tiling(int64_t block);
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
     double transfer_slowdown(const Machine &machine, const Point &point) const;
+    static bool single_numbers(const Point &point);
     // Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
 

@@ -56,10 +56,12 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         column.held(of_lane) = column.spread(of_lane);
         columns.emplace(name, column);
         std::vector<Expr> use(own.begin(), own.end());
-        use.insert(use.begin(), aligned ? n % size(lanes) : Expr(0));
+        use.insert(use.begin(), aligned && !PointwiseBlocks::single_numbers(point) ? n % size(lanes) : Expr(0));
         return column.held(use);
     };
     const std::set<std::string> used = inputs_of(rest_);
+    // Halide realizes Funcs in the order of their names: transfers of blocks start in front of those of numbers of rows.
+    const auto name_of_rows = [&](size_t i) { return nest.is_present(i, 0) || nest.is_single(i) ? names_[i] + "_rows" : "z_" + names_[i] + "_numbers"; };
     for (size_t i = 0; i < names_.size(); i++) {
         std::vector<int64_t> extents = nest.extents_of(i);
         if (extents.empty()) extents = {1};
@@ -72,7 +74,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             staged.emplace_back();
             continue;
         }
-        Func rows(names_[i] + "_rows");
+        Func rows(name_of_rows(i));
         if (nest.is_single(i)) {
             rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
             values[names_[i]] = rows(0);
@@ -135,7 +137,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
     // Straight-line code goes round all pads, so that the pad of each access is known.
-    auto [across, down] = blocks_.straight(machine, t, unroll);
+    auto [across, down] = blocks_.straight(machine, t, point);
     Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
     const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
     if (paged) {
@@ -146,10 +148,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         across = together * pads / 2;
         down = 2;
     } else if (share > 0) {
-        // Straight-line code takes as much from each share.
         const Var each = rank == 1 ? n : vars[1];
-        const int64_t together = rank == 1 ? largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share))
-                                           : largest_divisor(share, std::clamp<int64_t>(unroll / (pads * across), 1, share));
+        const int64_t together = (rank == 1 ? across : down) / pads;
         y.split(each, pu, each, size(share));
         if (rank > 1 && across > 1) y.split(n, n, vu, size(across));
         if (together > 1) y.split(each, each, mu, size(together));
@@ -161,8 +161,6 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         inner.emplace_back(each);
         y.reorder(inner);
         row = together > 1 ? mu : pu;
-        across = rank == 1 ? pads * together : across;
-        down = rank == 1 ? 1 : pads * together;
     } else {
         if (across > 1) y.split(n, n, vu, size(across));
         if (down > 1) {
@@ -237,7 +235,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     const int64_t rows_of_part = share * (rank == 1 || paged ? 1 : vectors);
     for (size_t i = 0; i < names_.size(); i++) {
         const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1));
-        kernel.layouts[names_[i] + "_rows"] = {size(pads), whole ? rows_of_part : 0};
+        kernel.layouts[name_of_rows(i)] = {size(pads), whole ? rows_of_part : 0};
     }
     kernel.layouts["y"] = {size(pads), rows_of_part};
     std::vector<int64_t> extents;

@@ -136,7 +136,11 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points) {
         const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
         const Evaluator evaluator(workload, machine);
-        for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+        for (Point point : points)
+            for (int64_t single : {0, 1}) {
+                point.set("numbers", single);
+                EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+            }
     };
     check("mul", "64x96,64x1", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 64}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
     check("batch_norm", "2x32x10x10,32,32,32,32", {{{"block", 32}, {"unroll", 4}, {"pads", 4}, {"parts", 0}}, {{"block", 32}, {"unroll", 16}, {"pads", 2}, {"parts", 1}}});
@@ -195,6 +199,22 @@ TEST(Pointwise, DraftOfRowsThatEndInsideVectors) {
         const auto workload = find_operator(op).workload({{"shape", shape}});
         EXPECT_LT(workload->draft(find_machine("ax01"), in_parts), workload->draft(find_machine("ax01"), around)) << op << " " << shape;
     }
+}
+
+// Long rows whose vectors go round the pads are straight-line code; blocks that lie in parts start a loop in each row, or leave the cache.
+TEST(Pointwise, DraftOfLongRows) {
+    const auto workload = find_operator("add").workload({{"shape", "512x768,1x768"}});
+    const auto draft = [&](int64_t parts, int64_t unroll) { return workload->draft(find_machine("ax01"), {{"block", 20}, {"unroll", unroll}, {"pads", 4}, {"parts", parts}}); };
+    EXPECT_LT(draft(0, 32), draft(1, 32));
+    EXPECT_LT(draft(0, 32), draft(1, 4));
+    EXPECT_LT(draft(0, 32), draft(0, 8));
+}
+
+TEST(Pointwise, OrderOfOperandsDoesNotMatter) {
+    const auto cycles = [](const char *shape) {
+        return Evaluator(find_operator("add").workload({{"shape", shape}}), find_machine("ax01")).evaluate({{"block", 32}, {"unroll", 32}, {"pads", 4}, {"parts", 0}, {"numbers", 0}}).cycles;
+    };
+    EXPECT_NEAR(static_cast<double>(cycles("256x768,256x1")), static_cast<double>(cycles("256x1,256x768")), 1000);
 }
 
 TEST(ProductExpression, RefusesByName) {
