@@ -141,7 +141,8 @@ const Attribute *DeclaredOperator::find_attribute(std::string_view name) const {
 
 nlohmann::json DeclaredOperator::checked(const Attribute &attribute, nlohmann::json value) const {
     const nlohmann::json &like = attribute.fallback;
-    if (like.is_null() || value.is_null()) return value;
+    if (like.is_null()) return value;
+    if (value.is_null()) return like;   // None stands for what PyTorch takes then
     if (like.is_array() && value.is_number_integer()) value = nlohmann::json::array({value});
     if (like.is_string() && value.is_number()) value = value.dump();
     const bool fits = like.is_boolean()          ? value.is_boolean()

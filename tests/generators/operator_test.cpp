@@ -170,5 +170,11 @@ TEST(GemmHost, AppliesTheEpilogueInOrder) {
     EXPECT_EQ(gemm_reference(shape, inputs).values, std::vector<double>{0});
 }
 
+TEST(Resolve, NoneStandsForWhatPyTorchTakesThen) {
+    const Resolution found = resolve({"aten::var.correction", {{"self", {{{4, 8}}}, nullptr}, {"dim", {}, {1}}, {"correction", {}, nullptr}}});
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.workload->text(), find_operator("var").workload({{"shape", "4x8"}, {"dim", "1"}})->text());
+}
+
 }  // namespace
 }  // namespace atalla
