@@ -1,0 +1,133 @@
+"""Small models of many architectures of Hugging Face's transformers, with random weights, and inputs for them.
+
+    build/env/bin/python tests/models/hugging_face.py NAME FILE.pt2     exports one
+"""
+
+import sys
+from collections.abc import Callable
+
+import torch
+import transformers
+import zoo
+from torch import nn
+
+transformers.logging.set_verbosity_error()   # of token ids beyond a small vocabulary
+
+WIDTH, LAYERS, HEADS, INNER, VOCABULARY, POSITIONS = 64, 2, 4, 128, 200, 64
+# Most configurations call these sizes by the same names.
+LAYERED = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER}
+ENCODER = LAYERED | {"vocab_size": VOCABULARY}
+DECODER = ENCODER | {"num_key_value_heads": 2, "max_position_embeddings": POSITIONS}
+PATCHES = LAYERED | {"image_size": 32, "patch_size": 8}
+GPT = {"vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
+T5 = {"vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 16, "d_ff": INNER, "num_layers": LAYERS, "num_heads": HEADS}
+BART = {"vocab_size": VOCABULARY, "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": LAYERS, "encoder_attention_heads": HEADS,
+        "decoder_attention_heads": HEADS, "encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER}
+WHISPER = BART | {"num_mel_bins": 16, "max_source_positions": 50, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+UNCACHED = {"use_cache": False}
+
+
+def tokens(count=16, name="input_ids"):
+    return {name: torch.randint(VOCABULARY, (1, count))}
+
+
+def image(size=32):
+    return {"pixel_values": torch.randn(1, 3, size, size)}
+
+
+def both(count=16):
+    return tokens(count) | tokens(count // 2, "decoder_input_ids") | UNCACHED
+
+
+def make(family, inputs, kind="Model", **sizes):
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    return zoo.Model(getattr(transformers, f"{family}{kind}")(config).eval(), (), inputs)
+
+
+def decoder(family, **sizes):
+    return make(family, tokens() | UNCACHED, **sizes)
+
+
+def whisper_encoder():
+    module = transformers.WhisperModel(transformers.WhisperConfig(**WHISPER)).encoder.eval()
+    return zoo.Model(module, (), {"input_features": torch.randn(1, 16, 100)})
+
+
+def convolutional(family, size, **sizes):
+    """Convolutions that keep the magnitude of what they read: those of transformers (0.02 times noise) give results of 1e-32 or 0."""
+    model = make(family, image(size), **sizes)
+    for part in model.module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out" if part.groups == 1 else "fan_in")
+    return model
+
+
+ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
+    # Text encoders
+    "bert": lambda: make("Bert", tokens(), **ENCODER),
+    "roberta": lambda: make("Roberta", tokens(), **ENCODER),
+    "albert": lambda: make("Albert", tokens(), **ENCODER, embedding_size=32),
+    "electra": lambda: make("Electra", tokens(), **ENCODER, embedding_size=32),
+    "distilbert": lambda: make("DistilBert", tokens(), vocab_size=VOCABULARY, dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER),
+    "mobilebert": lambda: make("MobileBert", tokens(), vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, embedding_size=32, intra_bottleneck_size=32, intermediate_size=64),
+    "deberta": lambda: make("DebertaV2", tokens(), **ENCODER, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+    "mpnet": lambda: make("MPNet", tokens(), **ENCODER),
+    "squeezebert": lambda: make("SqueezeBert", tokens(), **ENCODER, embedding_size=WIDTH),
+    "fnet": lambda: make("FNet", tokens(), vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=INNER),
+    # Text decoders
+    "gpt2": lambda: decoder("GPT2", **GPT, n_positions=POSITIONS),
+    "gpt_neo": lambda: decoder("GPTNeo", vocab_size=VOCABULARY, hidden_size=WIDTH, num_layers=LAYERS, num_heads=HEADS, attention_types=[[["global", "local"], 1]], window_size=8,
+                               max_position_embeddings=POSITIONS),
+    "gpt_neox": lambda: decoder("GPTNeoX", **ENCODER),
+    "opt": lambda: decoder("OPT", vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, ffn_dim=INNER, word_embed_proj_dim=WIDTH,
+                           max_position_embeddings=POSITIONS),
+    "bloom": lambda: decoder("Bloom", vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS),
+    "llama": lambda: decoder("Llama", **DECODER),
+    "mistral": lambda: decoder("Mistral", **DECODER, sliding_window=8),
+    "qwen2": lambda: decoder("Qwen2", **DECODER),
+    "qwen3": lambda: decoder("Qwen3", **DECODER, head_dim=16),
+    "gemma": lambda: decoder("Gemma", **DECODER, head_dim=16),
+    "gemma2": lambda: decoder("Gemma2", **DECODER, head_dim=16),
+    "phi": lambda: decoder("Phi", **DECODER),
+    "falcon": lambda: decoder("Falcon", vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS),
+    "olmo": lambda: decoder("Olmo", **DECODER),
+    "granite": lambda: decoder("Granite", **DECODER),
+    "mamba": lambda: decoder("Mamba", vocab_size=VOCABULARY, hidden_size=WIDTH, state_size=8, num_hidden_layers=LAYERS),
+    # Encoders with decoders, and speech
+    "t5_encoder": lambda: make("T5", tokens(), "EncoderModel", **T5),
+    "t5": lambda: make("T5", both(), **T5),
+    "bart": lambda: make("Bart", both(), **BART, max_position_embeddings=POSITIONS),
+    "whisper_encoder": whisper_encoder,
+    "whisper": lambda: make("Whisper", {"input_features": torch.randn(1, 16, 100)} | tokens(8, "decoder_input_ids") | UNCACHED, **WHISPER),
+    "wav2vec2": lambda: make("Wav2Vec2", {"input_values": torch.randn(1, 800)}, **LAYERED, conv_dim=(32, 32, 32), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3),
+                             num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, num_feat_extract_layers=3),
+    # Vision transformers
+    "vit": lambda: make("ViT", image(), **PATCHES),
+    "deit": lambda: make("DeiT", image(), **PATCHES),
+    "dinov2": lambda: make("Dinov2", image(), hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, image_size=32, patch_size=8),
+    "yolos": lambda: make("Yolos", image(), **LAYERED, image_size=[32, 32], patch_size=8, num_detection_tokens=4),
+    "swin": lambda: make("Swin", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
+    "segformer": lambda: make("Segformer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 4, 4], decoder_hidden_size=32),
+    "poolformer": lambda: make("PoolFormer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1]),
+    "levit": lambda: convolutional("Levit", 64, image_size=64, hidden_sizes=[16, 32, 48], num_attention_heads=[2, 2, 4], depths=[1, 1, 1], key_dim=[8, 8, 8], patch_size=16),
+    "mobilevit": lambda: convolutional("MobileViT", 64, image_size=64, hidden_sizes=[32, 48, 64], neck_hidden_sizes=[8, 16, 24, 32, 48, 64, 64]),
+    "clip": lambda: make("CLIP", tokens() | image(), text_config=ENCODER | {"max_position_embeddings": 32}, vision_config=PATCHES, projection_dim=32),
+    # Convolutional networks
+    "convnext": lambda: make("ConvNext", image(64), hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 2, 1], image_size=64),
+    "resnet": lambda: make("ResNet", image(), layer_type="basic", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1]),
+    "regnet": lambda: make("RegNet", image(), embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], groups_width=8),
+    "bit": lambda: make("Bit", image(), embedding_size=16, hidden_sizes=[32, 64], depths=[1, 1], num_groups=4),
+    "mobilenetv1": lambda: convolutional("MobileNetV1", 64, image_size=64, depth_multiplier=0.25),
+    "efficientnet": lambda: convolutional("EfficientNet", 64, image_size=64, width_coefficient=0.25, depth_coefficient=0.3, hidden_dim=320),
+}
+
+
+def build(name, seed=0):
+    torch.manual_seed(seed)
+    return ARCHITECTURES[name]()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ARCHITECTURES:
+        sys.exit(f"usage: hugging_face.py NAME FILE.pt2, with a NAME of {', '.join(ARCHITECTURES)}")
+    torch.export.save(build(sys.argv[1]).export(), sys.argv[2])
