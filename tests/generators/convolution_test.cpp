@@ -48,15 +48,6 @@ void expect_same_meaning(const Workload &workload, const Arrangement &arrangemen
     for (size_t i = 0; i < given.values.size(); i++) EXPECT_NEAR(given.values[i], expected.values[i], 1e-9) << i;
 }
 
-// A last block of output channels that is not full has nothing of what was in the pads before, which is NaN here, in the channels that it has.
-TEST(Convolution, PackedChannelsNeedNotFillABlock) {
-    const Machine machine = find_machine("ax01");
-    const auto workload = find_operator("conv2d").workload({{"shape", "1x32x6x6,48x32x3x3,48"}, {"stride", "2"}, {"padding", "1"}, {"weight_layout", "packed"}});
-    const Evaluator evaluator(workload, machine);
-    Random random(3);
-    for (const Point &point : sample_distinct(workload->space(machine), 2, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
-}
-
 // Matrices of depthwise kernels, of parts with and without padding, mean the kernels that they are made of.
 TEST(Convolution, ArrangedMatricesMeanTheSame) {
     for (const WorkloadArguments &arguments : std::vector<WorkloadArguments>{{{"shape", "1x3x9x12,3x1x3x3,3"}, {"groups", "3"}, {"padding", "1"}},

@@ -235,3 +235,20 @@ def test_vision_transformer_is_one_program_of_the_functional_machine():
     counters = compiled.counters()
     assert (counters["device_calls"], counters["host_calls"]) == (1, 0)
     assert counters["packets"] <= 40_000
+
+
+def test_kernels_take_nothing_that_others_left_in_the_pads():
+    """A NaN of an earlier kernel stays in the pads, where a last block of 16 output channels has no weights."""
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = torch.nn.Conv2d(32, 48, 3, 2, 1)
+
+        def forward(self, numbers, image):
+            return torch.softmax(numbers + numbers.t(), -1), self.convolution(image)
+
+    torch.manual_seed(0)
+    model, inputs = Both().eval(), (torch.full((256, 256), float("nan")), torch.randn(1, 32, 8, 8))
+    result = atalla.compile(model, inputs)(*inputs)[1]
+    with torch.no_grad():
+        assert cosine(result, model(*inputs)[1]) > 0.9999
