@@ -57,14 +57,19 @@ private:
 
     void load_tensor_addresses() {
         // Words of the parameter block in argument order; their place is given when the program is emitted.
-        for (size_t i = 0; i < kernel_.tensors.size(); i++) {
+        const auto load = [&](Reg dst, size_t word) {
             Op op;
             op.opcode = Opcode::lw_s;
-            op.dst = kernel_.tensors[i].base;
+            op.dst = dst;
             op.src = {kernel_.routine ? kernel_.routine->parameters : zero_scalar};
-            op.imm = (kernel_.routine ? 0 : kernel_.parameter_block) + static_cast<int32_t>(4 * i);
+            op.imm = (kernel_.routine ? 0 : kernel_.parameter_block) + static_cast<int32_t>(4 * word);
             blocks_.back().ops.push_back(op);
-        }
+        };
+        size_t word = 0;
+        for (const Tensor &tensor : kernel_.tensors) load(tensor.base, word++);
+        if (!kernel_.routine) return;
+        load(kernel_.routine->next, word++);
+        load(kernel_.routine->parameters, word);   // the next routine's
     }
 
     // The operations that make a constant.

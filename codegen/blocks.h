@@ -10,7 +10,7 @@
 namespace atalla::codegen {
 
 // How a block ends. Loop: back to the start of `target` while the index is below the last; Skip: to `target` if the
-// condition is zero; Next: falls through; Halt; Return: to the caller of a routine.
+// condition is zero; Next: falls through; Halt; Return: from a routine to the next.
 struct Terminator {
     enum Kind { Next, Loop, Skip, Halt, Return } kind = Next;
     Reg index, limit;    // Loop: index < limit goes back, and the index grows by one; Skip: index is the condition

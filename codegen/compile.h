@@ -27,8 +27,9 @@ struct CompileOptions {
     std::string dump_after;        // name of a pass, or "all"
     std::function<void(const std::string &pass, const std::string &text)> dump;
     uint32_t parameter_block = 0x3C;   // byte address of the tensors' addresses, one word each, in argument order
-    // A routine instead of a program: entered by `jal x1` with the address of the tensors' addresses in x2, it ends with a jump back while
-    // its last transfers may still run (hand_over.h), keeps x1 and x2, may change everything else, and runs at any address.
+    // A routine instead of a program: entered with the address of the tensors' addresses in x2, it ends with a jump to the code that the word
+    // behind these names, with what the next word holds in x2. Its last transfers may still run then (hand_over.h). It may change every
+    // register, and runs at any address.
     bool routine = false;
 };
 

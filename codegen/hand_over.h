@@ -5,7 +5,7 @@
 
 namespace atalla::codegen {
 
-// The base registers of transfers that may still run when a routine comes back are these from x4 on, one for each pad. A wait for what the
+// The base registers of transfers that may still run when a routine ends are these from x4 on, one for each pad. A wait for what the
 // routine before left under way stands in front of all that touches pads or memory. With `leave`, the last transfer of each pad behind all
 // loops keeps its register of the convention busy, and nothing waits for it.
 constexpr int first_busy_register = 4;

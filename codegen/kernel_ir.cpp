@@ -73,7 +73,7 @@ void Kernel::make_routine() {
         registers[r.id].bank = static_cast<int8_t>(number % machine->regs.scalar_banks);
         return r;
     };
-    routine = Routine{fixed("link", routine_link), fixed("parameters", routine_parameters)};
+    routine = Routine{fixed("next", routine_next), fixed("parameters", routine_parameters)};
 }
 
 namespace {

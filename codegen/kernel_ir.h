@@ -217,11 +217,12 @@ struct Rotation {
     std::vector<Reg> slots;
 };
 
-// The calling convention of a kernel that other code enters with `jal x1` and that comes back: registers that hold the address to
-// return to and the address of the parameter words. A routine leaves both as they are and may change all others.
-constexpr int routine_link = 1, routine_parameters = 2;
+// The calling convention of a kernel that runs among others: it is entered with the address of its parameter words in x2. Behind the
+// tensors' addresses are the address of the code that comes next and that of its parameter words, with which the routine jumps there. It
+// may change all registers.
+constexpr int routine_next = 1, routine_parameters = 2;
 struct Routine {
-    Reg link, parameters;
+    Reg next, parameters;
 };
 
 struct Kernel {

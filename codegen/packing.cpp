@@ -458,7 +458,7 @@ private:
         if (end.kind == Terminator::Return) {
             op.opcode = Opcode::jalr;
             op.dst = zero_scalar;
-            op.src = {kernel_.routine->link};
+            op.src = {kernel_.routine->next};
             block.packets.push_back({op});
             return;
         }

@@ -189,7 +189,7 @@ private:
     void place_in_memory() {
         size_t words = 0;
         for (const int kernel : plan_.kernel_of)
-            if (kernel >= 0) words += plan_.kernels[static_cast<size_t>(kernel)].routine.tensors;
+            if (kernel >= 0) words += plan_.kernels[static_cast<size_t>(kernel)].routine.tensors + next_words;
         int64_t at = aligned(first_parameter + 4 * static_cast<int64_t>(words), large_alignment);
         std::vector<Buffer> buffers;
         std::vector<std::pair<ValueId, Life *>> owners;

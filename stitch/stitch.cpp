@@ -11,8 +11,8 @@ namespace atalla {
 
 namespace {
 
-// The calling convention of routines (codegen): x1 returns, x2 points at the parameter words. The other is free between calls.
-constexpr uint8_t link = 1, parameters = 2, scratch = 3;
+// The calling convention of routines (codegen): x2 points at the parameter words. The other is free between calls.
+constexpr uint8_t parameters = 2, scratch = 3;
 constexpr uint32_t word_bytes = 4;
 // Code is laid out for lines of the instruction cache, which begin where they did only at multiples of packets and lines alike.
 constexpr uint32_t line_bytes = 64, body_alignment = std::lcm(static_cast<uint32_t>(packet_bytes), line_bytes);
@@ -37,6 +37,7 @@ public:
         write_dispatch();
         uint32_t at = plan_.parameters;
         for (const Segment &segment : plan_.segments) write_segment(segment, at);
+        append({make(Opcode::halt_s, 0, 0, 0)}, entry_source());
         append_routines();
         if (result_.entries.size() > 1) result_.program.data[segment_word] = result_.entries.front();
         return std::move(result_);
@@ -58,18 +59,14 @@ private:
             }
     }
 
-    // Packets before the bodies: two of dispatch, and per segment two that set x2, one a call, one between two calls, and the
-    // halt.
-    uint32_t driver_packets() const {
-        size_t packets = plan_.segments.size() > 1 ? 2 : 0;
-        for (const Segment &segment : plan_.segments) packets += 3 + segment.calls.size() + (segment.calls.empty() ? 0 : segment.calls.size() - 1);
-        return static_cast<uint32_t>(packets);
-    }
+    // Packets before the bodies: two of dispatch, per segment two that set x2 and a jump, and the halt.
+    uint32_t entry_packets() const { return static_cast<uint32_t>((plan_.segments.size() > 1 ? 2 : 0) + 3 * plan_.segments.size() + 1); }
+    uint32_t halt_address() const { return (entry_packets() - 1) * static_cast<uint32_t>(packet_bytes); }
 
     // Where each distinct body that is called begins: in the order of the calls, whatever else the plan has. Bodies are the same if all of their packets are: they have relative jumps only.
     void place_routines() {
         std::map<std::vector<uint64_t>, size_t> known;
-        uint32_t at = driver_packets() * packet_bytes;
+        uint32_t at = entry_packets() * packet_bytes;
         body_of_.assign(plan_.routines.size(), 0);
         for (const size_t r : order_) {
             const Routine &routine = plan_.routines[r];
@@ -93,27 +90,25 @@ private:
         append({make(Opcode::jalr, 0, scratch, 0)}, entry_source());
     }
 
-    // Parameter words lie in the order of the calls, so that x2 only moves on.
+    // Parameter words lie in the order of the calls, so that one line of the data cache brings those of several.
     void write_segment(const Segment &segment, uint32_t &at) {
         result_.entries.push_back(here());
         append({make(Opcode::lui_s, parameters, 0, static_cast<int32_t>(at >> 7))}, entry_source());
         append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(at & 127))}, entry_source());
-        size_t words = 0;   // of the call before
-        for (const KernelCall &call : segment.calls) {
-            const CodeRange &body = result_.routines[body_of_[call.routine]];
-            result_.program.sources.push_back({body.name, "", call.node});
-            const auto source = static_cast<int32_t>(result_.program.sources.size()) - 1;
-            if (&call != &segment.calls.front()) append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(word_bytes * words))}, source);
-            const uint32_t from = here();
-            append({make(Opcode::jal, link, 0, static_cast<int32_t>(body.begin) - static_cast<int32_t>(from))}, source);
-            result_.calls.push_back({call.node, from, from + static_cast<uint32_t>(packet_bytes), body_of_[call.routine]});
-            for (uint32_t address : call.addresses) {
-                result_.program.data[at] = address;
+        const auto begin_of = [&](size_t call) { return call < segment.calls.size() ? result_.routines[body_of_[segment.calls[call].routine]].begin : halt_address(); };
+        append({make(Opcode::jal, 0, 0, static_cast<int32_t>(begin_of(0)) - static_cast<int32_t>(here()))}, entry_source());
+        for (size_t c = 0; c < segment.calls.size(); c++) {
+            const KernelCall &call = segment.calls[c];
+            const size_t body = body_of_[call.routine];
+            result_.calls.push_back({call.node, result_.routines[body].begin, result_.routines[body].end, body});
+            std::vector<uint32_t> words = call.addresses;
+            words.push_back(begin_of(c + 1));
+            words.push_back(at + word_bytes * static_cast<uint32_t>(words.size() + 1));
+            for (uint32_t word : words) {
+                result_.program.data[at] = word;
                 at += word_bytes;
             }
-            words = call.addresses.size();
         }
-        append({make(Opcode::halt_s, 0, 0, 0)}, entry_source());
     }
 
     void append_routines() {
@@ -175,7 +170,7 @@ private:
 uint32_t parameter_bytes(const StitchPlan &plan) {
     size_t words = 0;
     for (const Segment &segment : plan.segments)
-        for (const KernelCall &call : segment.calls) words += call.addresses.size();
+        for (const KernelCall &call : segment.calls) words += call.addresses.size() + next_words;
     return static_cast<uint32_t>(words * word_bytes);
 }
 

@@ -9,11 +9,14 @@
 
 namespace atalla {
 
+// Words behind the tensors' addresses of a call: where the next routine begins, and where its words are.
+constexpr uint32_t next_words = 2;
+
 // A kernel as code generation makes it with CompileOptions::routine.
 struct Routine {
     std::string name;     // for people and the debug map: "gemm 64x64x64"
     Program program;
-    size_t tensors = 0;   // parameter words
+    size_t tensors = 0;   // parameter words, without those of what comes next
 };
 
 struct KernelCall {
@@ -36,7 +39,7 @@ struct StitchPlan {
 // Byte address of the word that says which segment runs: an entry of Stitched::entries.
 constexpr uint32_t segment_word = 0x3C;
 
-// A routine's place in the program, or a call's: for reports and for reading a trace.
+// A routine's place in the program, or that of the routine that a call runs: for reports and for reading a trace.
 struct CodeRange {
     std::string name;   // routines: their name; calls: the node
     uint32_t begin = 0, end = 0;

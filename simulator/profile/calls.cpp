@@ -5,17 +5,16 @@
 
 namespace atalla {
 
-CallShares::CallShares(const Program &program, const std::vector<CallRange> &calls)
-    : share_of_packet_(program.packets.size(), -1), shares_{{"(entry)", {}}} {
-    std::map<std::string, int32_t> numbers;
+CallShares::CallShares(const Program &program, const std::vector<CallRange> &calls) : shares_{{"(entry)", {}}} {
+    std::map<std::string, size_t> numbers;
     for (const CallRange &call : calls) {
-        const auto [found, is_new] = numbers.try_emplace(call.name, static_cast<int32_t>(shares_.size()));
+        const auto [found, is_new] = numbers.try_emplace(call.name, shares_.size());
         if (is_new) {
             shares_.push_back({call.name, {}});
         }
-        auto packet = std::ranges::lower_bound(program.packets, call.begin, {}, &PlacedPacket::address);
-        for (; packet != program.packets.end() && packet->address < call.end; ++packet) {
-            share_of_packet_[static_cast<size_t>(packet - program.packets.begin())] = found->second;
+        const auto packet = std::ranges::lower_bound(program.packets, call.begin, {}, &PlacedPacket::address);
+        if (packet != program.packets.end() && packet->address < call.end) {
+            entries_.push_back({static_cast<int32_t>(packet - program.packets.begin()), found->second});
         }
     }
 }
@@ -27,9 +26,12 @@ std::vector<SourceShare> CallShares::take() {
 }
 
 void CallShares::enter(int32_t packet) {
-    if (packet >= 0 && share_of_packet_[static_cast<size_t>(packet)] >= 0) {
-        current_ = static_cast<size_t>(share_of_packet_[static_cast<size_t>(packet)]);
+    if (waiting_ || entries_.empty() || packet != entries_[next_].packet) {
+        return;
     }
+    current_ = entries_[next_].share;
+    next_ = (next_ + 1) % entries_.size();
+    waiting_ = true;
 }
 
 void CallShares::waits(int32_t packet, Stall cause, int64_t from, int64_t to) {
@@ -39,6 +41,7 @@ void CallShares::waits(int32_t packet, Stall cause, int64_t from, int64_t to) {
 
 void CallShares::issues(int32_t packet, int64_t, const MachineState &) {
     enter(packet);
+    waiting_ = false;
     shares_[current_].share.packets++;
 }
 

@@ -1,10 +1,12 @@
 // Analysis, recordings and retire logs of runs whose every cycle is known.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 #include <sstream>
 
 #include "isa/assembler.h"
+#include "simulator/profile/calls.h"
 #include "simulator/profile/labels.h"
 #include "simulator/profile/profile.h"
 #include "simulator/profile/retire_log.h"
@@ -91,6 +93,22 @@ TEST(Profiles, GroupByAtenNodeWhereTheSourceMapKnowsIt) {
 }
 
 // 600 additions, three cycles each, none of which waits for another.
+// Three calls of one routine, one behind the other: only their order tells them apart.
+TEST(Profiles, GiveCyclesToTheCallThatIsUnderWay) {
+    const std::string text = "addi.s x2, x0, 2\nroutine: mul.s x3, x1, x1\nadd.s x4, x3, x3\nblt.s x1, x2, routine, 1\nend: halt.s\n";
+    CallShares shares(assemble(text), {{"first", 20, 80}, {"second", 20, 80}, {"first", 20, 80}});
+    const Ran ran(text, &shares);
+    ASSERT_TRUE(ran.result.ok) << ran.result.error;
+    std::map<std::string, uint64_t> packets;
+    uint64_t cycles = 0;
+    for (const SourceShare &one : shares.take()) {
+        packets[one.name] = one.share.packets;
+        cycles += one.share.cycles();
+    }
+    EXPECT_EQ(packets, (std::map<std::string, uint64_t>{{"(entry)", 1}, {"first", 2 * 3 + 1}, {"second", 3}}));
+    EXPECT_EQ(cycles, ran.result.counters.cycles);
+}
+
 TEST(Profiles, NameTheUnitThatIsBusy) {
     Ran ran("addi.s x2, x0, 199\nloop: add.vv v1, v2, v3, m0\nadd.vv v5, v2, v3, m0\nadd.vv v9, v2, v3, m0\n"
             "blt.s x1, x2, loop, 1\nhalt.s\n");

@@ -174,15 +174,22 @@ TEST(StitchErrors, SayWhatIsWrongWithThePlan) {
     EXPECT_THAT([&] { stitch(plan); }, testing::ThrowsMessage<Error>("cannot stitch layer 3: there is no routine 4, only 1"));
 }
 
-TEST(StitchRoutines, KeepTheirCallersRegisters) {
+TEST(StitchRoutines, TakeWhereTheNextOneIsFromTheirWords) {
     const Machine machine = find_machine("ax01");
     const Routine routine = routine_of(pipelines::product({.m = 12, .n = 40, .k = 70, .step = 4, .sums_in_registers = true, .ring = true}), machine, "product");
+    int next = 0, words = 0;
     for (const PlacedPacket &packet : routine.program.packets)
         for (const Instruction &slot : packet.packet) {
             const Operands used = operands(slot, machine.sa.psum_in);
-            for (const Register &r : used.writes())
-                EXPECT_FALSE(r.cls == RegisterClass::Scalar && (r.number == 1 || r.number == 2)) << packet.address;
+            for (const Register &r : used.writes()) {
+                if (r.cls != RegisterClass::Scalar || (r.number != 1 && r.number != 2)) continue;
+                EXPECT_EQ(slot.op, Opcode::lw_s) << packet.address;
+                EXPECT_EQ(slot.imm, static_cast<int32_t>(4 * (routine.tensors + (r.number == 1 ? 0 : 1)))) << packet.address;
+                (r.number == 1 ? next : words)++;
+            }
         }
+    EXPECT_EQ(next, 1);
+    EXPECT_EQ(words, 1);
     EXPECT_EQ(routine.program.packets.back().packet[0].op == Opcode::jalr || routine.program.packets.back().packet[0].op == Opcode::jal, true);
 }
 
