@@ -1,6 +1,7 @@
 #include "model/order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace atalla {
 
@@ -20,7 +21,7 @@ std::vector<bool> device_side(const Graph &graph, const std::vector<PlacedNode> 
 
 }  // namespace
 
-std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNode> &placed) {
+std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<int> &kernel_of) {
     const std::vector<bool> device = device_side(graph, placed);
     std::vector<int> waiting(graph.nodes.size(), 0);
     std::vector<std::vector<int32_t>> followers(graph.nodes.size());
@@ -43,14 +44,19 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
         if (waiting[n] == 0) ready[device[n]].push_back(static_cast<int32_t>(n));
     }
     std::vector<NodeRun> runs;
+    int last = -1;       // the kernel of the call before
     bool side = false;   // host first: what it makes of the inputs lets more of the accelerator's nodes be ready at once
     while (left > 0) {
         if (ready[side].empty()) side = !side;
         NodeRun run{side, {}};
         while (!ready[side].empty()) {
             // In the graph's order, so that what is made is used soon.
-            const auto first = std::min_element(ready[side].begin(), ready[side].end());
+            const auto first = std::min_element(ready[side].begin(), ready[side].end(), [&](int32_t a, int32_t b) {
+                const auto rank = [&](int32_t n) { return std::pair(last < 0 || kernel_of[static_cast<size_t>(n)] != last, n); };
+                return rank(a) < rank(b);
+            });
             const int32_t node = *first;
+            if (kernel_of[static_cast<size_t>(node)] >= 0) last = kernel_of[static_cast<size_t>(node)];
             ready[side].erase(first);
             run.nodes.push_back(node);
             left--;

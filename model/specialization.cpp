@@ -100,7 +100,7 @@ public:
         : plan_(plan), graph_(plan.graph), machine_(machine), constants_(constants), result_(std::make_unique<loadable::SpecializationT>()) {}
 
     MadeSpecialization run() {
-        runs_ = order_nodes(graph_, plan_.placed);
+        runs_ = order_nodes(graph_, plan_.placed, plan_.kernel_of);
         if (plan_.one_by_one) runs_ = one_kernel_each(runs_, plan_.placed);
         note_uses();
         place_in_memory();

@@ -126,6 +126,32 @@ TEST(ModelPlan, CrossingsAreFewest) {
     EXPECT_EQ(model.plans[0].segments(), 3u);
 }
 
+// Two branches of the same kernels, of which neither needs the other: each kernel is called twice while its code is in the instruction cache.
+TEST(ModelPlan, CallsOfAKernelFollowEachOther) {
+    Graph graph;
+    graph.name = "branches";
+    const std::vector<int64_t> sizes = {16, 64};
+    const ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
+    ValueId ends[2];
+    for (ValueId &end : ends) {
+        const ValueId y = add_input(graph, "y", sizes, GraphInput::Kind::User);
+        const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", x}, {"other", y}, {"alpha", SymInt(1)}}, sizes);
+        end = add_node(graph, "aten::softmax.int", {{"self", sum}, {"dim", SymInt(1)}}, sizes);
+    }
+    GraphOutput output;
+    output.value = add_node(graph, "aten::mul.Tensor", {{"self", ends[0]}, {"other", ends[1]}}, sizes);
+    output.name = "z";
+    graph.outputs.push_back(output);
+    CompileModelOptions options;
+    options.kernels.measured = 1;
+    options.fuse = false;
+    const CompiledModel model = compile_model(graph, find_machine("ax01"), options);
+    expect_sound(model);
+    std::vector<std::string> kernels;
+    for (const PlannedCall &call : model.plans[0].calls) kernels.push_back(call.what.substr(0, call.what.find(' ')));
+    EXPECT_THAT(kernels, testing::ElementsAre("add", "add", "softmax", "softmax", "mul"));
+}
+
 TEST(ModelPlan, CallsAreThoseOfTheLoadable) {
     const CompiledModel model = compiled(true);
     const ModelPlan &plan = model.plans[0];
