@@ -14,8 +14,11 @@ namespace {
 
 // Uniform draws that are thrown away before a random descent takes over, see sample().
 constexpr int uniform_tries = 4096;
+// Where a point takes more uniform draws than this, once so many points were looked for, sample_distinct() descends for the rest: it takes
+// many points, and each draw asks constraints that may be slow.
+constexpr size_t draws_a_point = 64, judged_points = 64;
 // Spaces up to this size are enumerated when a sample of different points is wanted.
-constexpr uint64_t small_space = 65'536;
+constexpr uint64_t small_space = 8192;
 
 std::vector<std::string> names_of(const Space &space) {
     std::vector<std::string> names;
@@ -58,6 +61,7 @@ public:
                            [&](const Constraint *constraint) { return constraint->holds(point_); });
     }
     void unassign(size_t level) { point_.erase(space_.parameters[level].name); }
+    void clear() { point_ = {}; }
 
 private:
     const Space &space_;
@@ -255,8 +259,18 @@ std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random)
             points.push_back(point);
         }
     };
-    for (size_t draw = 0; draw < 16 * n && points.size() < n; draw++) {
-        take(*sample(space, random));
+    Assignment assignment(space);
+    size_t sampled = 0;
+    for (size_t draws = 0; sampled < 16 * n && points.size() < n && draws < draws_a_point * (sampled + judged_points); draws++) {
+        if (draw_uniformly(assignment, random)) {
+            take(assignment.point());
+            assignment.clear();
+            sampled++;
+        }
+    }
+    for (; sampled < 16 * n && points.size() < n && descend_at_random(assignment, 0, random); sampled++) {
+        take(assignment.point());
+        assignment.clear();
     }
     for (const Point &point : first) {  // only where a random descent keeps ending at the same points
         take(point);

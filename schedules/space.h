@@ -66,7 +66,8 @@ std::string why_empty(const Space &space);
 // thousand tries; in sparser spaces a random descent, which reaches every point but not with equal chance.
 std::optional<Point> sample(const Space &space, Random &random);
 
-// `n` different valid points in random order; the whole space, shuffled, if it has no more than that.
+// `n` different valid points in random order; the whole space, shuffled, if it has no more than that. Uniform while a point takes few draws,
+// as sample() otherwise.
 std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random);
 
 // Valid points around a valid one. steps = 1: one parameter moved up or down its list to the nearest value that is valid
