@@ -37,7 +37,7 @@ std::vector<int64_t> AttentionShape::out_extents() const { return with_batch(wid
 
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point) {
     if (shape.queries < 1 || shape.keys < 1 || shape.depth < 1 || shape.width < 1 || shape.problems() < 1) throw Error("attention: sizes must be at least 1");
-    if (point.contains("stream") && point["stream"] > 0) return attention_streamed(shape, machine, point);
+    if (AttentionShape::streamed(point) > 0) return attention_streamed(shape, machine, point);
     return shape.whole_rows() ? attention_of_whole_rows(shape, machine, point) : attention_by_tiles(shape, machine, point);
 }
 

@@ -61,7 +61,7 @@ struct AttentionShape {
     // How many tiles of keys are computed for a block of so many rows, of those that skip hidden ones?
     int64_t tiles_seen(int64_t rows, int64_t block) const { return std::min((block + 1) * ceil_div(rows, lanes), tiles_of(keys)); }
     // Do queries come and results leave beside the computation of others, so many blocks of so many rows at a time? They are all alike then.
-    bool streams(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % (rows * blocks) == 0; }
+    bool comes_by_blocks(int64_t rows, int64_t blocks) const { return queries > rows * blocks && queries % (rows * blocks) == 0; }
     // Are so many blocks of so many rows all queries of a head, whose results then leave a block at a time, beside the computation of others?
     bool results_pass(const Machine &machine, int64_t rows, int64_t blocks, int64_t heads) const {
         return machine.timed() && heads == 1 && key_blocks() == 1 && blocks > 2 && queries == rows * blocks;
@@ -75,6 +75,8 @@ struct AttentionShape {
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }
     // May all queries of a head pass between two loads of weights for the scores?
     bool may_stream(const Machine &machine) const { return machine.timed() && !whole_rows() && key_blocks() == 1 && !mask && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries); }
+    // Do they, and how many of them in straight-line code? 0: those of a block pass.
+    static int64_t streamed(const Point &point) { return point.contains("stream") ? point["stream"] : 0; }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

@@ -100,13 +100,7 @@ private:
             O.update().unroll(joined.x);
             in_pads({O});
         }
-        result_at_block(Y);
-        // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
-        constexpr int reciprocals = 8;
-        in_groups(Stage(Y), std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
-        Y.bound_extent(c, tiles_of(width_)).unroll(c);
-        inverse.compute_at(Y, iu);
-        in_registers({inverse});
+        schedule_quotients(inverse);
     }
 
     Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"}, S{"S"}, O{"O"}, inverse{"inverse"};

@@ -17,7 +17,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
-      streams_(point.contains("stream") ? static_cast<int>(point["stream"]) : 0),
+      streams_(static_cast<int>(AttentionShape::streamed(point))),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
       unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
@@ -241,6 +241,16 @@ void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, cons
     stage.reorder(order).vectorize(lane, lanes);
 }
 
+void AttentionPipeline::schedule_quotients(Func inverse) {
+    result_at_block(Y);
+    // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
+    constexpr int reciprocals = 8;
+    in_groups(Stage(Y), std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
+    Y.bound_extent(c, tiles_of(width_)).unroll(c);
+    inverse.compute_at(Y, iu);
+    in_registers({std::move(inverse)});
+}
+
 void AttentionPipeline::of_heads(Func f, bool AttentionBatch::*has) const {
     if (heads_ > 1 && (has == nullptr || batch_.dim(0).*has)) f.bound_extent(batch_.var(0), heads_);
 }
@@ -250,7 +260,7 @@ void AttentionPipeline::at_block(Func f, bool AttentionBatch::*has) const {
 }
 void AttentionPipeline::at_block_beside(Func f) const {
     at_block(f);
-    if (machine_.timed() && shape_.streams(rows_, blocks_)) f.hoist_storage_root().ring_buffer(2);
+    if (machine_.timed() && shape_.comes_by_blocks(rows_, blocks_)) f.hoist_storage_root().ring_buffer(2);
 }
 void AttentionPipeline::result_at_block(Func f) const {
     if (results_pass_) {

@@ -1,4 +1,4 @@
-// What both forms of attention share: operands that come into the pads, V turned there, the scores, and the sums of p V.
+// What the forms of attention share: operands that come into the pads, V turned there, the scores, and the sums of p V.
 #pragma once
 
 #include <string>
@@ -58,6 +58,8 @@ protected:
 
     // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
     void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const;
+    // Y, sums times the reciprocals `inverse` of their rows.
+    void schedule_quotients(Func inverse);
     // Sums over the tiles, for each column of the result.
     void schedule_sums(Func result);
     // Computed for all queries, where scores are streamed.

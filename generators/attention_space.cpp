@@ -21,7 +21,7 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t round = machine.pad.count, rows = shape.block_rows(point), together = shape.blocks_together(point), stored = (rows + round - 1) / round * round * together;
     const int64_t key_tiles = shape.tiles_together(), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
     const bool by_blocks = shape.key_blocks() > 1;
-    const int64_t slots = machine.timed() && shape.streams(rows, together) ? 2 : 1;   // of queries and results, which come and go
+    const int64_t slots = machine.timed() && shape.comes_by_blocks(rows, together) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
     const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
     const int64_t two_blocks = 2 * stored / together;
@@ -32,7 +32,7 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
     // The largest scores of all rows, and those behind p; less of keys, which come by tiles.
-    if (point.contains("stream") && point["stream"] > 0) sum += 2 * stored;
+    if (AttentionShape::streamed(point) > 0) sum += 2 * stored;
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
@@ -156,7 +156,7 @@ double attention_draft(const AttentionShape &shape, const Point &point) {
     const double cold_row = shape.whole_rows() ? 67 * tiles : 100;
     // Long loops, in which reductions run beside other work. Where a mask leaves out nothing those of a block are as long.
     constexpr double streamed = 0.85;
-    const double of_blocks = blocks * block * (skips && point.contains("stream") && point["stream"] > 0 ? streamed : 1);
+    const double of_blocks = blocks * block * (skips && AttentionShape::streamed(point) > 0 ? streamed : 1);
     return 4000 + static_cast<double>(shape.problems()) * (turn + of_blocks + (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
 }
 

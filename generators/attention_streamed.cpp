@@ -98,13 +98,7 @@ private:
         at_block(S);
         schedule_sums(S);
         in_pads({S});
-        result_at_block(Y);
-        // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
-        constexpr int reciprocals = 8;
-        in_groups(Stage(Y), std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
-        Y.bound_extent(c, tiles_of(width_)).unroll(c);
-        inverse.compute_at(Y, iu);
-        in_registers({inverse});
+        schedule_quotients(inverse);
     }
 
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;

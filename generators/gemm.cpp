@@ -87,7 +87,7 @@ public:
         }
         if (shape.inner) {
             if (!shape.batch.empty() || !shape.inner->batch.empty() || in_passes() || !m_outer_) throw Error("gemm: rows that a product makes belong to one product, whose columns pass within a block of them");
-            inner_point_ = inner_point(shape, machine, point);
+            inner_point_ = inner_point(point);
             inner_ = std::make_unique<GemmPipeline>(*shape.inner, machine, inner_point_, this);
         }
         stored_rows_ = round_up(pass_, quantum);

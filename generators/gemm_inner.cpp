@@ -23,8 +23,8 @@ bool is_shared(const std::string &name) { return std::ranges::find(shared, name)
 
 }  // namespace
 
-Point inner_point(const GemmShape &shape, const Machine &machine, const Point &point) {
-    Point inner = gemm_naive_point(*shape.inner, machine);
+Point inner_point(const Point &point) {
+    Point inner = gemm_common_point();
     for (const auto &[name, value] : point.values()) {
         if (is_shared(name)) inner.set(name, value);
         else if (name.starts_with(prefix)) inner.set(name.substr(prefix.size()), value);
@@ -45,7 +45,8 @@ void add_inner(Space &space, const GemmShape &shape, const Machine &machine) {
             if (is_own(name)) names.push_back(prefix + name);
         }
         if (names.empty() || constraint.name == "pads") continue;   // one for all buffers together
-        space.constraint("inner product: " + constraint.name, std::move(names), constraint.protects, [shape, machine, holds = constraint.holds](const Point &point) { return holds(inner_point(shape, machine, point)); });
+        // Asked very often: only what it is about is looked up.
+        space.constraint("inner product: " + constraint.name, names, constraint.protects, [names, holds = constraint.holds](const Point &point) { return holds(inner_point(point.only(names))); });
     }
     space.constraint("made once", {"m_outer"}, "Rows that a product makes are made once, for all columns.", [](const Point &point) { return point["m_outer"] != 0; });
 }
@@ -60,7 +61,7 @@ void set_naive_inner(Point &point, const GemmShape &shape, const Machine &machin
 int64_t inner_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
     const int64_t rows = ceil_div(std::min(point["rows"], shape.m), machine.pad.count) * machine.pad.count;
     const int64_t staged = point[prefix + stage_all] != 0 ? rows * (shape.k_tiles() - 1) : 0;   // one tile is in any case
-    return gemm_pad_rows(*shape.inner, machine, inner_point(shape, machine, point), false) + staged + rows * shape.k_tiles();
+    return gemm_pad_rows(*shape.inner, machine, inner_point(point), false) + staged + rows * shape.k_tiles();
 }
 
 }  // namespace atalla

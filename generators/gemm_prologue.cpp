@@ -50,7 +50,8 @@ void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) 
             if (name == block_rows) names.push_back(name);
             names.push_back(outer_name(name));
         }
-        space.constraint("made rows: " + constraint.name, std::move(names), constraint.protects, [holds = constraint.holds](const Point &point) { return holds(prologue_point(point)); });
+        // Asked very often: only what it is about is looked up.
+        space.constraint("made rows: " + constraint.name, names, constraint.protects, [names, holds = constraint.holds](const Point &point) { return holds(prologue_point(point.only(names))); });
     }
     // The last block begins earlier where blocks are not whole.
     space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)}, "Blocks of rows that are made before begin at the first pad: straight-line code knows the pad of each row, and all would be in one otherwise.",

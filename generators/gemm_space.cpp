@@ -167,10 +167,13 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     return space;
 }
 
+Point gemm_common_point() { return {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}}; }
+
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"slots", 2}, {"pads_split", 0}, {"m_outer", 1}, {"b_row_major", 0}, {"b_block", 1}, {"b_resident", 0},
-                   {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
+    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"slots", 2}, {"b_row_major", 0}, {"b_resident", 0}, {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
+    const Point common = gemm_common_point();
+    for (const auto &[name, value] : common.values()) point.set(name, value);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
@@ -195,7 +198,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
-    if (shape.inner) text += "; rows made first by a product: " + gemm_words(*shape.inner, machine, inner_point(shape, machine, point));
+    if (shape.inner) text += "; rows made first by a product: " + gemm_words(*shape.inner, machine, inner_point(point));
     if (shape.prologue) text += "; rows made first: " + shape.prologue->words(machine, prologue_point(point));
     return text;
 }

@@ -170,7 +170,7 @@ private:
     static double inner_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
         // An epilogue that is a loop of its own comes back into the instruction cache with each of them.
         constexpr double epilogue_loop = 300;
-        const Point inner = inner_point(shape, machine, point);
+        const Point inner = inner_point(point);
         const double loops = shape.inner->staged ? epilogue_loop * static_cast<double>(inner["stage_all"] != 0 ? 1 : shape.k_tiles()) : 0;
         return draft_of(*shape.inner, machine, inner) + (machine.timed() ? loops : 0);
     }

@@ -93,7 +93,8 @@ extern const PoolForm plane_pool;
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 extern const PoolForm channel_pool;
 
-// The form that serves best: the first of these that takes the shape. Planes that fit no form are left to the last, whose space is empty.
+// The form that serves best: rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is empty where the pads do not
+// hold them.
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

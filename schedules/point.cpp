@@ -85,6 +85,12 @@ void Point::erase(std::string_view name) {
     }
 }
 
+Point Point::only(const std::vector<std::string> &names) const {
+    Point some;
+    for (const std::string &name : names) some.set(name, (*this)[name]);
+    return some;
+}
+
 std::string Point::text() const { return nlohmann::json(*this).dump(); }
 
 std::string Point::assignments() const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace atalla {
 
@@ -30,6 +31,8 @@ public:
     bool contains(std::string_view name) const { return values_.find(name) != values_.end(); }
     void set(std::string_view name, int64_t value);
     void erase(std::string_view name);
+    // The values of these parameters alone; Error if one is missing.
+    Point only(const std::vector<std::string> &names) const;
 
     const Values &values() const { return values_; }
     bool empty() const { return values_.empty(); }

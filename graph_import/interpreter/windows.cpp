@@ -239,64 +239,67 @@ Results nearest(const Call &call) {
     return {store(result, call.result_dtype())};
 }
 
-Results bilinear(const Call &call) {
+// A place among the elements of a dimension, which a result is made of.
+struct Source {
+    double at = 0;
+    int64_t extent = 1;
+    int64_t inside(int64_t element) const { return std::clamp<int64_t>(element, 0, extent - 1); }
+};
+
+// Images of other sizes: value(element, y, x) of the source along both dimensions, element(y, x) being those of a plane.
+template <typename Value>
+Results resampled(const Call &call, const Value &value) {
     const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
     const bool corners = call->flag("align_corners");
     const Array<float> x = load<float>(as_images(input, 2, call));
     const Extents sizes = call.result_sizes();
     Array<float> result(sizes);
     const int64_t extent[2] = {x.size(2), x.size(3)}, size[2] = {sizes[sizes.size() - 2], sizes.back()};
+    const auto source = [&](int64_t at, int d) -> Source {
+        if (!corners) return {(static_cast<double>(at) + 0.5) * scale_of(call, d, extent[d], size[d]) - 0.5, extent[d]};
+        return {size[d] > 1 ? static_cast<double>(at) * static_cast<double>(extent[d] - 1) / static_cast<double>(size[d] - 1) : 0, extent[d]};
+    };
     for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
-        const int64_t plane = i / (size[0] * size[1]), at[2] = {i / size[1] % size[0], i % size[1]};
-        int64_t low[2], high[2];
-        double fraction[2];
-        for (int d = 0; d < 2; d++) {
-            double source = 0;
-            if (corners) {
-                if (size[d] > 1) source = static_cast<double>(at[d]) * static_cast<double>(extent[d] - 1) / static_cast<double>(size[d] - 1);
-            } else {
-                source = std::max(0.0, (static_cast<double>(at[d]) + 0.5) * scale_of(call, d, extent[d], size[d]) - 0.5);
-            }
-            low[d] = std::min(static_cast<int64_t>(source), extent[d] - 1);
-            high[d] = std::min(low[d] + 1, extent[d] - 1);
-            fraction[d] = source - static_cast<double>(low[d]);
-        }
-        const auto value = [&](int64_t y, int64_t xx) { return static_cast<double>(x[(plane * extent[0] + y) * extent[1] + xx]); };
-        result[i] = static_cast<float>((1 - fraction[0]) * ((1 - fraction[1]) * value(low[0], low[1]) + fraction[1] * value(low[0], high[1])) +
-                                       fraction[0] * ((1 - fraction[1]) * value(high[0], low[1]) + fraction[1] * value(high[0], high[1])));
+        const float *plane = &x.data[i / (size[0] * size[1]) * extent[0] * extent[1]];
+        const auto element = [&](int64_t y, int64_t xx) { return static_cast<double>(plane[y * extent[1] + xx]); };
+        result[i] = static_cast<float>(value(element, source(i / size[1] % size[0], 0), source(i % size[1], 1)));
     }
     return {store(result, call.result_dtype())};
 }
 
+Results bilinear(const Call &call) {
+    struct Neighbours {
+        int64_t low, high;
+        double fraction;
+        explicit Neighbours(const Source &source)
+            : low(std::min(static_cast<int64_t>(std::max(0.0, source.at)), source.extent - 1)), high(source.inside(low + 1)), fraction(std::max(0.0, source.at) - static_cast<double>(low)) {}
+    };
+    return resampled(call, [](const auto &element, const Source &source_y, const Source &source_x) {
+        const Neighbours y(source_y), x(source_x);
+        return (1 - y.fraction) * ((1 - x.fraction) * element(y.low, x.low) + x.fraction * element(y.low, x.high)) +
+               y.fraction * ((1 - x.fraction) * element(y.high, x.low) + x.fraction * element(y.high, x.high));
+    });
+}
+
 // Along each dimension four elements with the weights of the cubic convolution of Keys, a = -0.75.
 Results bicubic(const Call &call) {
-    const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
-    const bool corners = call->flag("align_corners");
-    const Array<float> x = load<float>(as_images(input, 2, call));
-    const Extents sizes = call.result_sizes();
-    Array<float> result(sizes);
-    const int64_t extent[2] = {x.size(2), x.size(3)}, size[2] = {sizes[sizes.size() - 2], sizes.back()};
-    const auto near = [](double t) { return (1.25 * t - 2.25) * t * t + 1; };
-    const auto far = [](double t) { return ((-0.75 * t + 3.75) * t - 6) * t + 3; };
-    for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
-        const int64_t plane = i / (size[0] * size[1]), at[2] = {i / size[1] % size[0], i % size[1]};
-        int64_t first[2];
-        double weight[2][4];
-        for (int d = 0; d < 2; d++) {
-            const double ratio = size[d] > 1 ? static_cast<double>(extent[d] - 1) / static_cast<double>(size[d] - 1) : 0;
-            const double source = corners ? static_cast<double>(at[d]) * ratio : (static_cast<double>(at[d]) + 0.5) * scale_of(call, d, extent[d], size[d]) - 0.5;
-            const double t = source - std::floor(source);
-            first[d] = static_cast<int64_t>(std::floor(source)) - 1;
-            weight[d][0] = far(1 + t), weight[d][1] = near(t), weight[d][2] = near(1 - t), weight[d][3] = far(2 - t);
+    struct Neighbours {
+        int64_t first;
+        double weights[4];
+        explicit Neighbours(const Source &source) : first(static_cast<int64_t>(std::floor(source.at)) - 1) {
+            const auto near = [](double t) { return (1.25 * t - 2.25) * t * t + 1; };
+            const auto far = [](double t) { return ((-0.75 * t + 3.75) * t - 6) * t + 3; };
+            const double t = source.at - std::floor(source.at);
+            weights[0] = far(1 + t), weights[1] = near(t), weights[2] = near(1 - t), weights[3] = far(2 - t);
         }
+    };
+    return resampled(call, [](const auto &element, const Source &source_y, const Source &source_x) {
+        const Neighbours y(source_y), x(source_x);
         double total = 0;
-        for (int64_t j = 0; j < 16; j++) {
-            const int64_t y = std::clamp<int64_t>(first[0] + j / 4, 0, extent[0] - 1), xx = std::clamp<int64_t>(first[1] + j % 4, 0, extent[1] - 1);
-            total += weight[0][j / 4] * weight[1][j % 4] * static_cast<double>(x[(plane * extent[0] + y) * extent[1] + xx]);
-        }
-        result[i] = static_cast<float>(total);
-    }
-    return {store(result, call.result_dtype())};
+        for (int j = 0; j < 4; j++)
+            for (int i = 0; i < 4; i++) total += y.weights[j] * x.weights[i] * element(source_y.inside(y.first + j), source_x.inside(x.first + i));
+        return total;
+    });
 }
 
 }  // namespace

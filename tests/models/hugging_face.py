@@ -128,6 +128,4 @@ def build(name, seed=0):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ARCHITECTURES:
-        sys.exit(f"usage: hugging_face.py NAME FILE.pt2, with a NAME of {', '.join(ARCHITECTURES)}")
-    torch.export.save(build(sys.argv[1]).export(), sys.argv[2])
+    zoo.export_named(sys.argv, ARCHITECTURES, build)

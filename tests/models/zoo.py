@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import pathlib
 import sys
 from collections.abc import Callable
 
@@ -205,7 +206,12 @@ def make(name, seed=0):
     return MODELS[name]()
 
 
+def export_named(arguments, known, build):
+    """The command line of such a module: SCRIPT NAME FILE.pt2."""
+    if len(arguments) != 3 or arguments[1] not in known:
+        sys.exit(f"usage: {pathlib.Path(arguments[0]).name} NAME FILE.pt2, with a NAME of {', '.join(known)}")
+    torch.export.save(build(arguments[1]).export(), arguments[2])
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in MODELS:
-        sys.exit(f"usage: zoo.py NAME FILE.pt2, with a NAME of {', '.join(MODELS)}")
-    torch.export.save(make(sys.argv[1]).export(), sys.argv[2])
+    export_named(sys.argv, MODELS, make)

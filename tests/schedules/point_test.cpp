@@ -59,6 +59,12 @@ TEST(Point, EraseForgets) {
     EXPECT_EQ(point.text(), R"({"b":2})");
 }
 
+TEST(Point, OnlyKeepsWhatIsNamed) {
+    const Point point{{"a", 1}, {"b", 2}, {"c", 3}};
+    EXPECT_EQ(point.only({"c", "a", "c"}), (Point{{"a", 1}, {"c", 3}}));
+    EXPECT_EQ(error_of([&] { point.only({"a", "d"}); }), "the point has no value for the parameter 'd'; did you mean 'a'?");
+}
+
 TEST(Point, RefusesWhatIsNotAPoint) {
     EXPECT_THAT(parse_error("{\"a\":1.5}"), HasSubstr("'a' of a point is 1.5, not a 64-bit integer"));
     EXPECT_THAT(parse_error("{\"a\":true}"), HasSubstr("is true, not a 64-bit integer"));
