@@ -118,8 +118,8 @@ public:
     std::vector<double> of(const Point &point, double drafted) const {
         std::vector<double> row = fixed_;
         for (const auto &[at, name] : parameters_) {
-            const auto value = point.values().find(name);
-            row[at] = value == point.values().end() ? 0 : scaled(static_cast<double>(value->second));
+            const int64_t *value = point.find(name);
+            row[at] = value ? scaled(static_cast<double>(*value)) : 0;
         }
         row[drafted_] = std::log(drafted);
         row[over_bound_] = row[drafted_] - log_bound_;
@@ -170,7 +170,7 @@ void Correction::choose_features(const std::vector<MeasuredTask> &tasks) {
         }
         for (const MeasuredPoint &point : tasks[i].points) {
             for (const auto &[name, value] : point.point.values()) {
-                parameters.insert(name);
+                parameters.emplace(name);
             }
         }
     }

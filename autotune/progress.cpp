@@ -66,6 +66,10 @@ std::string time_left(const ProgressState &state) {
 
 std::string progress_line(const ProgressState &state, int width) {
     std::string line = state.what.empty() ? "" : state.what + "  ";
+    if (state.drafting) {
+        line += fmt::format("drafting the space, {}", duration(state.seconds));
+        return line.substr(0, std::max(width, 0));
+    }
     if (state.total > 0) {
         line += fmt::format("{}/{} {:3}% {}  ", state.done, state.total, state.done * 100 / state.total,
                             bar(std::min(state.done, state.total), state.total));
@@ -100,13 +104,14 @@ void Progress::update(const ProgressState &state) {
         return;
     }
     const int64_t tenth = state.total > 0 ? state.done * 10 / state.total : state.done / 10;
-    const bool news = tenth != last_tenth_ || state.best_cycles != last_best_;
+    const bool news = tenth != last_tenth_ || state.best_cycles != last_best_ || state.drafting != last_drafting_;
     if (mode_ == ProgressMode::Lines && !news) {
         return;
     }
     last_ = now;
     last_tenth_ = tenth;
     last_best_ = state.best_cycles;
+    last_drafting_ = state.drafting;
     draw(state);
 }
 

@@ -12,6 +12,7 @@ enum class ProgressMode { Automatic, Bar, Lines, Quiet };  // Automatic: Bar on 
 
 struct ProgressState {
     std::string what;  // operator and workload, shortened by whoever sets it
+    bool drafting = false;  // the points of the space are priced, none is evaluated yet
     int64_t done = 0;
     int64_t total = 0;  // 0: unknown
     int64_t failed = 0;
@@ -36,8 +37,8 @@ public:
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 
-    // Shows the state if it is time to: a bar ten times a second, lines when a tenth of the work is done or a better
-    // point was found (no more often than every two seconds).
+    // Shows the state if it is time to: a bar ten times a second, lines when a tenth of the work is done, a better
+    // point was found or drafting takes long (no more often than every two seconds).
     void update(const ProgressState &state);
     // Shows the final state whatever the time.
     void finish(const ProgressState &state);
@@ -53,6 +54,7 @@ private:
     Clock clock_;
     double last_ = -1e9;
     int64_t last_tenth_ = 0, last_best_ = 0;
+    bool last_drafting_ = false;
     bool drawn_ = false;
 };
 

@@ -22,6 +22,11 @@ namespace {
 
 // So many points that are left are visited whatever the strategy thinks of them.
 constexpr size_t few_points = 32;
+// So many values of a space are tried between two looks at the clock and at signals, and drafting this long, in seconds, is shown.
+constexpr uint64_t pulse_every = 256;
+constexpr double shown_after = 1;
+
+struct Interrupted {};
 
 void check_task(const TuningTask &task, const TuneOptions &options) {
     const auto demand = [&](bool holds, const char *what) {
@@ -44,6 +49,7 @@ struct TuningSession::Impl {
     Impl(const TuningTask &task, Database *database, const TuneOptions &options)
         : task_(task), database_(database), options_(options), progress_(options.progress) {
         check_task(task_, options_);
+        task_.space.pulse = [this] { pulse(); };
         if (options_.handle_signals) {
             guard_.emplace();
         }
@@ -60,6 +66,15 @@ struct TuningSession::Impl {
         if (!result_.stopped_because.empty()) {
             return false;
         }
+        try {
+            advance(at_most);
+        } catch (const Interrupted &) {
+            end_interrupted();
+        }
+        return result_.stopped_because.empty();
+    }
+
+    void advance(int64_t at_most) {
         if (!proposer_) {
             proposer_ = make_proposer(task_, options_);
             evaluate(starting_points(), cycle_limit(factor()));
@@ -78,7 +93,6 @@ struct TuningSession::Impl {
         result_.drafted = proposer_->drafted();
         const std::optional<Point> preferred = proposer_->best_of_model();
         result_.model_optimum_tried = preferred && outcomes_.tried(*preferred);
-        return result_.stopped_because.empty();
     }
 
     TuneResult finish() {
@@ -100,6 +114,24 @@ struct TuningSession::Impl {
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
     bool out_of_time() const { return options_.max_seconds > 0 && elapsed() >= options_.max_seconds; }
     bool interrupted() const { return options_.handle_signals && interrupt_requested(); }
+
+    void end_interrupted() {
+        result_.interrupted = true;
+        result_.stopped_because = "interrupted; the same command goes on from here";
+    }
+
+    // While the space is walked: a search that a signal ends need not come to its next batch first.
+    void pulse() {
+        if (++pulses_ % pulse_every != 0) {
+            return;
+        }
+        if (result_.stopped_because.empty() && interrupted()) {
+            throw Interrupted();
+        }
+        if (!proposer_ && elapsed() > shown_after) {
+            progress_.update(state());
+        }
+    }
 
     // For so many times the best cycles a candidate may run; 0: without limit.
     double factor() const {
@@ -207,8 +239,7 @@ struct TuningSession::Impl {
         const Trial *best = outcomes_.best();
         const auto proposed = static_cast<int64_t>(outcomes_.size());
         if (interrupted()) {
-            result_.interrupted = true;
-            result_.stopped_because = "interrupted; the same command goes on from here";
+            end_interrupted();
         } else if (out_of_time()) {
             result_.stopped_because = fmt::format("budget of {} seconds used", options_.max_seconds);
         } else if (options_.max_trials > 0 && proposed >= options_.max_trials) {
@@ -304,6 +335,7 @@ struct TuningSession::Impl {
     ProgressState state() const {
         ProgressState state;
         state.what = task_.op;
+        state.drafting = !proposer_;
         state.done = done_;
         state.total = options_.max_trials;
         if (state.total == 0 && options_.strategy == Strategy::Exhaustive && proposer_) {
@@ -400,7 +432,7 @@ struct TuningSession::Impl {
         }
     }
 
-    const TuningTask &task_;
+    TuningTask task_;
     Database *database_;
     const TuneOptions options_;
     const Clock::time_point started_ = Clock::now();
@@ -410,6 +442,7 @@ struct TuningSession::Impl {
     Outcomes outcomes_;
     KnownPoints known_{task_, outcomes_};
     bool ended_ = false;
+    uint64_t pulses_ = 0;
     int64_t passed_over_ = 0;  // points that a proof need not run
 
     std::mutex mutex_;  // guards what follows while a batch runs

@@ -8,7 +8,7 @@
 
 namespace atalla {
 
-// The task must outlive it. One that is destroyed without finish() is recorded as ended by an error.
+// One that is destroyed without finish() is recorded as ended by an error.
 class TuningSession {
 public:
     // Error as tune().

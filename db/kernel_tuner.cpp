@@ -29,7 +29,7 @@ using Names = std::vector<std::string>;
 Names names_of(const Point &point) {
     Names names;
     for (const auto &[name, value] : point.values()) {
-        names.push_back(name);
+        names.emplace_back(name);
     }
     return names;
 }
@@ -121,7 +121,7 @@ TuningCache tuning_cache(const Database &database, const TrialKey &key) {
             continue;
         }
         for (const auto &[name, value] : stored.trial.point.values()) {
-            values[name].insert(value);
+            values[std::string(name)].insert(value);
         }
         cache.rows.push_back({stored.trial, 0, stored.when});
     }

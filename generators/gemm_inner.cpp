@@ -18,8 +18,8 @@ constexpr std::array own = {"sums_in_registers", "b_row_major", "b_resident", "w
 const std::string stage_all = "stage_all";
 constexpr std::array shared = {"rows", "slots"};
 
-bool is_own(const std::string &name) { return name.starts_with(prefix) || name.starts_with("prologue_") || std::ranges::find(own, name) != own.end(); }
-bool is_shared(const std::string &name) { return std::ranges::find(shared, name) != shared.end(); }
+bool is_own(std::string_view name) { return name.starts_with(prefix) || name.starts_with("prologue_") || std::ranges::find(own, name) != own.end(); }
+bool is_shared(std::string_view name) { return std::ranges::find(shared, name) != shared.end(); }
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void add_inner(Space &space, const GemmShape &shape, const Machine &machine) {
 void set_naive_inner(Point &point, const GemmShape &shape, const Machine &machine) {
     const Point inner = gemm_naive_point(*shape.inner, machine);
     for (const auto &[name, value] : inner.values())
-        if (is_own(name)) point.set(prefix + name, value);
+        if (is_own(name)) point.set(prefix + std::string(name), value);
     point.set(prefix + stage_all, 0);
 }
 

@@ -167,17 +167,19 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     return space;
 }
 
-Point gemm_common_point() { return {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}}; }
+const Point &gemm_common_point() {
+    static const Point common = {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}};
+    return common;
+}
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
     Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"slots", 2}, {"b_row_major", 0}, {"b_resident", 0}, {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
-    const Point common = gemm_common_point();
-    for (const auto &[name, value] : common.values()) point.set(name, value);
+    for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
-    if (gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
-        for (const auto &[name, value] : Point(point).values())
+    if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
+        for (const auto &[name, value] : whole.values())
             if (name.ends_with("k_block")) point.set(name, 1);
     while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);

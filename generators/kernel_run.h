@@ -19,6 +19,9 @@ uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine);
 // Byte addresses of inputs then outputs: above the parameter block, each at its tensor_start(). Error if memory cannot hold them.
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine);
 
+// For RunOptions::left_in_pads: a NaN, which shows wherever a kernel takes in what others left.
+constexpr uint16_t left_by_others = 0x7FC0;
+
 struct KernelRun {
     RunResult result;
     std::vector<TensorData> outputs;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <shared_mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "isa/error.h"
@@ -12,10 +15,29 @@ namespace atalla {
 
 namespace {
 
+struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+};
+
+// The one copy of this name.
+std::string_view kept(std::string_view name) {
+    static std::shared_mutex mutex;
+    static std::unordered_set<std::string, NameHash, std::equal_to<>> names;  // a node stays where it is
+    {
+        const std::shared_lock lock(mutex);
+        if (const auto found = names.find(name); found != names.end()) {
+            return *found;
+        }
+    }
+    const std::scoped_lock lock(mutex);
+    return *names.emplace(name).first;
+}
+
 std::string suggestion(std::string_view name, const Point::Values &values) {
     std::vector<std::string> names;
     for (const auto &[known, value] : values) {
-        names.push_back(known);
+        names.emplace_back(known);
     }
     const std::string near = nearest_name(name, names);
     return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
@@ -61,28 +83,36 @@ bool is_parameter_name(std::string_view name) {
     });
 }
 
+Point::Point(std::initializer_list<PointValue> values) {
+    for (const auto &[name, value] : values) {
+        set(name, value);
+    }
+}
+
+const int64_t *Point::find(std::string_view name) const {
+    const auto found = std::ranges::find(values_, name, &PointValue::name);
+    return found == values_.end() ? nullptr : &found->value;
+}
+
 int64_t Point::operator[](std::string_view name) const {
-    const auto found = values_.find(name);
-    if (found == values_.end()) {
+    const int64_t *found = find(name);
+    if (!found) {
         throw Error(fmt::format("the point has no value for the parameter '{}'{}", name, suggestion(name, values_)));
     }
-    return found->second;
+    return *found;
 }
 
 void Point::set(std::string_view name, int64_t value) {
-    const auto found = values_.find(name);
-    if (found != values_.end()) {
-        found->second = value;
+    const auto at = std::ranges::lower_bound(values_, name, {}, &PointValue::name);
+    if (at != values_.end() && at->name == name) {
+        at->value = value;
     } else {
-        values_.emplace(name, value);
+        values_.insert(at, {kept(name), value});
     }
 }
 
 void Point::erase(std::string_view name) {
-    const auto found = values_.find(name);
-    if (found != values_.end()) {
-        values_.erase(found);
-    }
+    std::erase_if(values_, [&](const PointValue &one) { return one.name == name; });
 }
 
 Point Point::only(const std::vector<std::string> &names) const {
@@ -131,7 +161,7 @@ Point Point::parse(std::string_view text) {
 void to_json(nlohmann::json &json, const Point &point) {
     json = nlohmann::json::object();
     for (const auto &[name, value] : point.values()) {
-        json[name] = value;
+        json[std::string(name)] = value;
     }
 }
 

@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -18,17 +17,28 @@ bool is_parameter_name(std::string_view name);
 // A parameter that no space has: it marks the point of the program that is generated without optimization.
 constexpr std::string_view unoptimized_mark = "unoptimized";
 
-// Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial.
+// The value of a parameter in a point. The characters of the name live as long as the process.
+struct PointValue {
+    std::string_view name;
+    int64_t value = 0;
+    bool operator==(const PointValue &) const = default;
+    auto operator<=>(const PointValue &) const = default;
+};
+
+// Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial. Drafting copies and asks points by the
+// hundred thousand, so they are one array each, and names are kept once.
 class Point {
 public:
-    using Values = std::map<std::string, int64_t, std::less<>>;
+    using Values = std::vector<PointValue>;
 
     Point() = default;
-    Point(std::initializer_list<Values::value_type> values) : values_(values) {}
+    Point(std::initializer_list<PointValue> values);
 
     // The value of a parameter; Error naming the nearest parameter if it has none.
     int64_t operator[](std::string_view name) const;
-    bool contains(std::string_view name) const { return values_.find(name) != values_.end(); }
+    bool contains(std::string_view name) const { return find(name) != nullptr; }
+    // Where its value stands, or nullptr.
+    const int64_t *find(std::string_view name) const;
     void set(std::string_view name, int64_t value);
     void erase(std::string_view name);
     // The values of these parameters alone; Error if one is missing.

@@ -56,6 +56,7 @@ public:
 
     // Gives the parameter of this level a value; false if a constraint that is now complete forbids it.
     bool assign(size_t level, int64_t value) {
+        if (space_.pulse) space_.pulse();
         point_.set(space_.parameters[level].name, value);
         return std::all_of(due_[level].begin(), due_[level].end(),
                            [&](const Constraint *constraint) { return constraint->holds(point_); });
@@ -239,20 +240,18 @@ std::optional<Point> sample(const Space &space, Random &random) {
 }
 
 std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random) {
-    // Drawing without repetition is quick only where most draws are new.
-    const uint64_t limit = std::max<uint64_t>(small_space, 4 * uint64_t{n});
+    // Drawing without repetition is quick only where many draws are new.
+    const uint64_t limit = std::max<uint64_t>(small_space, uint64_t{n} + n / 2);
     std::vector<Point> points;
-    const bool small = for_each(space, [&](const Point &point) {
-        points.push_back(point);
-        return points.size() < limit;
-    });
-    if (small) {
+    if (count(space, limit) < limit) {
+        for_each(space, [&](const Point &point) {
+            points.push_back(point);
+            return true;
+        });
         random.shuffle(points);
         points.resize(std::min(points.size(), n));
         return points;
     }
-    const std::vector<Point> first = std::move(points);
-    points.clear();
     std::unordered_set<std::string> seen;
     const auto take = [&](const Point &point) {
         if (points.size() < n && seen.insert(point.text()).second) {
@@ -272,9 +271,11 @@ std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random)
         take(assignment.point());
         assignment.clear();
     }
-    for (const Point &point : first) {  // only where a random descent keeps ending at the same points
+    // Only where a random descent keeps ending at the same points.
+    for_each(space, [&](const Point &point) {
         take(point);
-    }
+        return points.size() < n;
+    });
     return points;
 }
 

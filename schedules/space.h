@@ -35,6 +35,9 @@ struct Constraint {
 struct Space {
     std::vector<Parameter> parameters;
     std::vector<Constraint> constraints;
+    // Called for every value that an enumeration or a sample tries, so also where it meets no valid point for long; what it throws ends
+    // that. May be empty.
+    std::function<void()> pulse;
 
     // Builders; they return the space so that a definition reads as a list.
     Space &parameter(std::string name, std::string meaning, std::vector<int64_t> values);

@@ -1,7 +1,10 @@
 #include "simulator/machine_state.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
+
+#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -43,6 +46,13 @@ void MachineState::reset() {
             used_rows_[pad] = 0;
         }
     }
+}
+
+void MachineState::fill_pads(uint16_t pattern) {
+    const size_t elements = static_cast<size_t>(pad_count * pad_rows) * lanes;
+    if (cell_bytes_ == sizeof(float)) std::fill_n(static_cast<float *>(pads_), elements, bf16_float(pattern));
+    else std::fill_n(static_cast<uint16_t *>(pads_), elements, pattern);
+    std::fill_n(used_rows_.begin(), pad_count, pad_rows);
 }
 
 }  // namespace atalla

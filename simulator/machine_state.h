@@ -85,6 +85,8 @@ public:
 
     // Registers, pads and weights as at reset; data memory stays.
     void reset();
+    // Every element of the pads gets this bf16 pattern.
+    void fill_pads(uint16_t pattern);
 
     // Byte address of the packet that executes; outside 32 bits only on the functional machine.
     int64_t pc = 0;

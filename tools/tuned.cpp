@@ -38,6 +38,7 @@ void complete(Tuned &tuned, TuneResult result, Database &database) {
     const Evaluator &evaluator = *tuned.evaluator;
     tuned.result = std::move(result);
     if (!tuned.result.found) {
+        if (tuned.result.interrupted) throw Error("interrupted before a schedule was tried; the same command begins again");
         std::vector<std::string> reasons = tuned.result.notes;
         for (const auto &[at, differs] : tuned.result.rejected) reasons.push_back(fmt::format("at {}: {}", at.assignments(), differs));
         throw Error(fmt::format("{} {} on {}: no schedule found; {}", tuned.op->name(), evaluator.workload().title(), evaluator.machine().name, fmt::join(reasons, "; ")));

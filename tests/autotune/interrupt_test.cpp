@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/autotune/synthetic.h"
+
 namespace atalla {
 namespace {
 
@@ -36,6 +38,26 @@ TEST(Interrupt, InnerGuardsShareTheRequest) {
     EXPECT_TRUE(interrupt_requested());
     const InterruptGuard another;
     EXPECT_TRUE(interrupt_requested());
+}
+
+// A space whose points are hard to find keeps nobody from ending the search.
+TEST(Interrupt, EndsASearchThatStillDrafts) {
+    const auto calls = std::make_shared<synthetic::Calls>();
+    TuningTask task = synthetic::task(calls);
+    int64_t asked = 0;
+    for (int i = 0; i < 20; i++) {
+        task.space.parameter(fmt::format("digit{}", i), "a digit", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    }
+    task.space.constraint("never", {"digit19"}, "Nothing.", [&](const Point &) {
+        if (++asked == 1000) std::raise(SIGINT);
+        return false;
+    });
+    const TuneResult result = tune(task, nullptr, synthetic::quiet(8));
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.stopped_because, "interrupted; the same command goes on from here");
+    EXPECT_FALSE(result.found);
+    EXPECT_EQ(calls->evaluated, 0);
+    EXPECT_LT(asked, 2000);
 }
 
 }  // namespace

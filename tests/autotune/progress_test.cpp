@@ -71,6 +71,13 @@ TEST(ProgressLine, CachedTrialsDoNotCountForTheTimeLeft) {
     EXPECT_NE(progress_line(resumed, 200).find("1 min 00 s left"), std::string::npos);
 }
 
+TEST(ProgressLine, DraftingHasNoTrialsYet) {
+    ProgressState drafting = state(0, 0);
+    drafting.drafting = true;
+    drafting.seconds = 12;
+    EXPECT_EQ(progress_line(drafting, 200), "aten::mm  drafting the space, 12 s");
+}
+
 TEST(ProgressLine, KeepsToTheWidth) {
     for (const int width : {0, 1, 20, 79}) {
         EXPECT_EQ(progress_line(state(32), width).size(), static_cast<size_t>(width));

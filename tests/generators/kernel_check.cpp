@@ -36,7 +36,7 @@ void expect_models_agree(const KernelDefinition &kernel, const codegen::Compiled
                          const std::vector<TensorData> &inputs, const KernelRun &fast, const std::string &what) {
     constexpr uint64_t most_cycles = 200'000;
     if (!machine.timed() || fast.result.counters.cycles > most_cycles) return;
-    const KernelRun reference = run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference});
+    const KernelRun reference = run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference, .left_in_pads = left_by_others});
     EXPECT_TRUE(reference.result.ok) << what << " in the reference model: " << reference.result.error;
     EXPECT_EQ(reference.result.counters, fast.result.counters) << what << ": the timing models disagree";
     EXPECT_EQ(reference.outputs, fast.outputs) << what << ": the timing models disagree";
@@ -57,7 +57,7 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
                 ADD_FAILURE() << what << ": packet at " << packet.address << ": " << *broken;
                 return {};
             }
-        const KernelRun run = run_kernel(kernel, compiled, machine, inputs);
+        const KernelRun run = run_kernel(kernel, compiled, machine, inputs, {.left_in_pads = left_by_others});
         EXPECT_TRUE(run.outside_untouched) << what << " writes outside its tensors";
         if (!run.result.ok) {
             ADD_FAILURE() << what << " is refused by rule " << run.result.rule << ": " << run.result.error;

@@ -186,6 +186,21 @@ TEST(Space, DistinctSamplesOfALargeSpace) {
     EXPECT_NEAR(static_cast<double>(sum) / 2000, 5.5, 0.35) << "not the beginning of the enumeration";
 }
 
+TEST(Space, AWalkThatFindsNothingCanBeEnded) {
+    struct Enough {};
+    Space space;
+    for (int i = 0; i < 20; i++) space.parameter(fmt::format("p{}", i), "a digit", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    space.constraint("never", {"p19"}, "Nothing.", [](const Point &) { return false; });
+    int64_t tried = 0;
+    space.pulse = [&] {
+        if (++tried == 1000) throw Enough();
+    };
+    EXPECT_THROW(count(space), Enough);
+    Random random(1);
+    tried = 0;
+    EXPECT_THROW(sample_distinct(space, 1, random), Enough);
+}
+
 // Nine pairs of digits, each of equal ones: of 10^9 draws one is valid.
 TEST(Space, SamplesOfASparseSpaceTakeFewQuestions) {
     Space space;

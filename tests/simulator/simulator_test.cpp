@@ -2,6 +2,8 @@
 #include "simulator/simulator.h"
 
 #include "isa/error.h"
+#include "simulator/machine_state.h"
+#include "simulator/numerics.h"
 #include "simulator/report.h"
 #include "tests/simulator/rig.h"
 
@@ -53,6 +55,21 @@ TEST_P(OnMachine, RunsOnTensorsWrittenByTheHost) {
         EXPECT_EQ(result.counters.packets, 6u);
         EXPECT_GE(result.counters.cycles, result.counters.packets);
     }
+}
+
+// Zeros at first, or what the options say that an earlier program left.
+TEST_P(OnMachine, PadsHoldWhatWasLeftInThem) {
+    constexpr uint16_t two = 0x4000;
+    simulator_.load(assemble(add_words));
+    const auto last = [&] {
+        const MachineState &state = simulator_.state();
+        const int64_t pad = state.pad_count - 1, row = state.pad_rows - 1;
+        return shipped(GetParam()).timed() ? bf16_float(state.pad_halves(pad, row)[lanes - 1]) : state.pad_floats(pad, row)[lanes - 1];
+    };
+    ASSERT_TRUE(simulator_.run({.left_in_pads = two}).ok);
+    EXPECT_EQ(last(), 2);
+    ASSERT_TRUE(simulator_.run().ok);
+    EXPECT_EQ(last(), 0);
 }
 
 TEST_P(OnMachine, EveryRunIsTheSame) {
