@@ -255,6 +255,12 @@ Expr silu(const Expr &x) {
     return mul(choose(less(x, zero()), small, x), inverse);
 }
 
+// max(x, 0) + e (log(1 + e) / e), e = exp(-|x|): the quotient by a polynomial about a point in the middle.
+Expr softplus(const Expr &x) {
+    const Expr e = exponential(negate(magnitude(x)));
+    return add(at_least_number(x, 0), mul(e, polynomial(sub(e, number(0.4375f)), {0.828125, -0.306640625, 0.15625, -0.07080078125})));
+}
+
 // max(x, 0) - a Q(a), a = |x|, Q the upper tail of the normal distribution: exp(-a^2/2) in three exponents, of which those with the
 // nearest integer are exact, times a sum of three exponentials, within 0.3 % of exp(a^2/2) Q(a) up to 13.5. From 13.5 on the
 // product is zero. The numbers are those with the smallest largest error over all inputs; two of the terms share their weight.

@@ -48,6 +48,12 @@ Expr power(const Expr &x, double exponent) {
     return result;
 }
 
+// log(1 + exp(x)), or x above the threshold, from where on a large one leaves nothing of the difference in bf16.
+Expr softplus_up_to(const Expr &x, double threshold) {
+    constexpr double no_difference = 8;
+    return threshold >= no_difference ? softplus(x) : choose(less(number(static_cast<float>(threshold)), x), x, softplus(x));
+}
+
 bool is_simple_power(double exponent) { return std::abs(exponent) == 0.5 || (std::abs(exponent) <= 4 && exponent == std::trunc(exponent)); }
 
 }  // namespace
@@ -109,6 +115,9 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
         {"tanh", 1, {"tanh"}, "a polynomial up to 1, then 1 - 2 / (1 + exp(2 x))", {}, [](Lanes v, Words) { return hyperbolic_tangent(v[0]); }, [](Reals v, Words) { return std::tanh(v[0]); }},
         {"erf", 1, {"erf"}, "a polynomial up to 1, then one for 1 - erf", {}, [](Lanes v, Words) { return error_function(v[0]); }, [](Reals v, Words) { return std::erf(v[0]); }},
         {"silu", 1, {"silu"}, "x sigmoid(x)", {}, [](Lanes v, Words) { return silu(v[0]); }, [](Reals v, Words) { return v[0] / (1 + std::exp(-v[0])); }},
+        {"softplus", 1, {"softplus"}, "log(1 + exp(x)), x above the threshold; beta = 1", {{"beta", "1"}, {"threshold", "20"}},
+         [](Lanes v, Words k) { return softplus_up_to(v[0], keyword(k, "threshold")); },
+         [](Reals v, Words k) { return v[0] > as_bf16(keyword(k, "threshold")) ? v[0] : std::max(v[0], 0.0) + std::log1p(std::exp(-std::abs(v[0]))); }},
         {"gelu", 1, {"gelu"}, "x times the normal distribution; approximate=tanh: its approximation by tanh", {{"approximate", "none"}},
          [](Lanes v, Words k) { return k.at("approximate") == "tanh" ? gelu_by_tanh(v[0]) : gelu(v[0]); },
          [](Reals v, Words k) { return k.at("approximate") == "tanh" ? gelu_tanh(v[0]) : v[0] * normal_cdf(v[0]); }},
@@ -152,6 +161,8 @@ void check_pointwise(ExpressionNode &node) {
         if (exponent.kind != ExpressionNode::Number || !is_simple_power(exponent.number))
             throw Error("pow: the exponent must be one of -4 ... 4, 0.5 and -0.5; others need a logarithm with more digits than bf16 has");
     }
+    if (node.keywords.contains("beta") && keyword(node.keywords, "beta") != 1)
+        throw Error(fmt::format("{}: beta must be 1; the factor's rounding would be multiplied by x", node.name));
     // As usual or left out is the same.
     std::erase_if(node.keywords, [&](const auto &word) { return function->keywords.at(word.first) == word.second; });
 }

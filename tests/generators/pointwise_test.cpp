@@ -64,6 +64,7 @@ TEST(Expression, SaysWhereItIsWrong) {
     EXPECT_EQ(error_of([] { find_operator("add(x)"); }), "add takes 2 operands, not 1");
     EXPECT_EQ(error_of([] { find_operator("gelu(x, approximate=erf)"); }), "gelu: approximate must be none or tanh, not 'erf'");
     EXPECT_THAT(error_of([] { find_operator("pow(x, 1.7)"); }), HasSubstr("pow: the exponent must be one of"));
+    EXPECT_THAT(error_of([] { find_operator("softplus(x, beta=2)"); }), HasSubstr("softplus: beta must be 1"));
 }
 
 TEST(Expression, IsOneKernelWhoseTextIsReadBack) {

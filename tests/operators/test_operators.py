@@ -95,6 +95,8 @@ CASES = [
     ("tanh", [normal(7, 31)], [], torch.tanh, 3),
     ("erf", [normal(7, 31)], [], torch.erf, 3),
     ("silu", [normal(7, 31)], [], F.silu, 3),
+    ("softplus", [4 * normal(7, 31)], [], F.softplus, 3),
+    ("softplus", [4 * normal(7, 31)], ["--threshold", "0.5"], lambda x: F.softplus(x, threshold=0.5), 3),
     ("gelu", [normal(7, 31)], [], F.gelu, 3),
     ("hardsigmoid", [normal(7, 31)], [], F.hardsigmoid, 3),
     ("hardswish", [normal(7, 31)], [], F.hardswish, 3),
