@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/early_loads.h"
 #include "codegen/first_transfers.h"
 #include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
@@ -575,6 +576,9 @@ private:
 
 }  // namespace
 
-void overlap(Kernel &kernel, bool ahead) { Overlap(kernel, ahead).run(); }
+void overlap(Kernel &kernel, bool ahead) {
+    Overlap(kernel, ahead).run();
+    if (ahead) start_loads_before_fills(kernel);
+}
 
 }  // namespace atalla::codegen
