@@ -37,6 +37,8 @@ public:
 
 private:
     static constexpr int32_t smallest_immediate = -2048, largest_immediate = 2047;
+    // Rows of a buffer that stays where it is have a base for every so many of them: their offsets are few constants, which buffers share.
+    static constexpr int64_t rows_of_window = 16;
 
     // ---- scalar expressions
 
@@ -297,7 +299,12 @@ private:
             if (op.access) {
                 const PointerKey key = key_of(op);
                 op.src[0] = pointer(key, pointers, out);
-                const int64_t offset = constant_row(op) - first_row(op.src[0]);
+                int64_t offset = constant_row(op) - first_row(op.src[0]);
+                if (spread_ && key.terms.empty() && !key.slot.defined() && offset >= rows_of_window) {
+                    const int64_t first = kernel_.allocations[key.allocation].base_row + offset / rows_of_window * rows_of_window;
+                    op.src[0] = place_pointer(kernel_.constant(static_cast<int32_t>(first * kernel_.machine->pad.row_bytes), key.copy), key.copy);
+                    offset %= rows_of_window;
+                }
                 op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
                 if (spread_ && op.src[1] != zero_scalar && kernel_.registers[op.src[1].id].bank < 0)
                     kernel_.registers[op.src[1].id].bank = static_cast<int8_t>(2 + key.copy);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/code_cost.h"
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 #include "codegen/pending_transfers.h"
@@ -110,8 +111,9 @@ private:
     }
 
     // Constants are made once, at the start; where they are so many that they would fill the registers, each in front of the outermost loop
-    // around its users whose constants are few enough, or where a block that uses it is entered. Plus and minus one serve packing: delays,
-    // and the -0 of deferred sums.
+    // around its users whose constants are few enough, or where a block that uses it is entered, unless one that ran before has made it. So are
+    // those of straight code that runs a few times, which has room for them beside other operations, where they would make the start long.
+    // Plus and minus one serve packing: delays, and the -0 of deferred sums.
     void load_constants() {
         constexpr size_t most = 144;
         std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
@@ -131,8 +133,11 @@ private:
         std::vector<std::vector<Op>> entered(blocks_.size());
         std::map<std::tuple<size_t, bool, Constant>, Reg> made;   // by block: its user, or the one in front of a nest
         const std::vector<std::optional<InFront>> nests = constants_ == MakeConstants::InBlocks ? std::vector<std::optional<InFront>>(blocks_.size()) : in_front_of_nests(users);
+        // While the first loads run there is time for a few.
+        constexpr int64_t most_beside_loads = 16;
+        const bool fill_entry = kernel_.machine->timed() && std::ranges::count_if(users, [&](const auto &use) { return in_straight_code(use.second); }) > most_beside_loads;
         for (const auto &[r, blocks] : users) {
-            if (!many) {
+            if (!many && !(fill_entry && in_straight_code(blocks))) {
                 everywhere.insert(r);
                 continue;
             }
@@ -144,6 +149,16 @@ private:
                     continue;
                 }
                 const size_t at = nest ? nests[b]->block : is_loop(b) ? b - 1 : b;
+                if (!nest && !is_loop(b)) {
+                    const auto before = std::ranges::find_if(made, [&](const auto &entry) {
+                        const auto &[block, of_nest, same] = entry.first;
+                        return !of_nest && same == constant && !is_loop(block) && runs_before(block, b);
+                    });
+                    if (before != made.end()) {
+                        for (Op &op : blocks_[b].ops) replace(op, r, before->second);
+                        continue;
+                    }
+                }
                 const auto [known, first] = made.try_emplace({nest ? at : b, nest, constant});
                 if (first) {
                     known->second = kernel_.scalar(std::string(kernel_.registers[r.id].name));
@@ -163,6 +178,26 @@ private:
     }
 
     bool is_loop(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
+
+    // Is all of this straight code behind the first block that runs so few times that what it makes once more costs little?
+    bool in_straight_code(const std::set<size_t> &blocks) const {
+        constexpr int64_t few = 4;
+        return std::ranges::all_of(blocks, [&](size_t b) { return b > 0 && !is_loop(b) && executions(kernel_, blocks_, b) <= few; });
+    }
+
+    // Whenever a block runs, has another one run before it, in the same turn of all loops around that one?
+    bool runs_before(size_t other, size_t b) const {
+        if (other >= b) return false;
+        for (size_t end = other; end < b; end++) {
+            const Terminator &terminator = blocks_[end].end;
+            if (terminator.kind == Terminator::Loop && terminator.target <= static_cast<int>(other)) return false;
+        }
+        for (size_t from = 0; from < other; from++) {
+            const Terminator &terminator = blocks_[from].end;
+            if (terminator.kind == Terminator::Skip && terminator.target > static_cast<int>(other) && terminator.target <= static_cast<int>(b)) return false;
+        }
+        return true;
+    }
 
     // A constant as a block uses it: value and bank. Both copies of a row offset are one where the code is straight: odd ones in one bank,
     // even ones in the other, so that neighbouring rows can still share a packet.
