@@ -149,7 +149,7 @@ private:
                     continue;
                 }
                 const size_t at = nest ? nests[b]->block : is_loop(b) ? b - 1 : b;
-                if (!nest && !is_loop(b)) {
+                if (!nest && !is_loop(b) && constants_ == MakeConstants::AtStart) {
                     const auto before = std::ranges::find_if(made, [&](const auto &entry) {
                         const auto &[block, of_nest, same] = entry.first;
                         return !of_nest && same == constant && !is_loop(block) && runs_before(block, b);

@@ -96,7 +96,40 @@ TEST_F(Constants, OfANestAreMadeInFrontOfIt) {
             EXPECT_EQ(made(1, value), !often) << value;
             EXPECT_EQ(made(2, value), 0) << value;
         }
-        EXPECT_EQ(made(3, around), !often);
+        EXPECT_EQ(made(3, around), 0) << "the block in front of the inner loop has it";
+    }
+}
+
+// Many constants of straight code that runs a few times would make the start long, and it has room for them; a few are made while the first
+// loads run.
+TEST_F(Constants, OfStraightCodeThatRunsAFewTimesAreMadeThere) {
+    struct Case {
+        int64_t turns;
+        int32_t constants;
+        bool at_start;
+    };
+    for (const auto &[turns, constants, at_start] : {Case{2, 40, false}, Case{2, 8, true}, Case{100, 40, true}}) {
+        Kernel nest;
+        nest.machine = kernel.machine;
+        Body body;
+        for (int32_t value = 1; value <= constants; value++) {
+            Op read;
+            read.opcode = Opcode::or_s;
+            read.dst = nest.scalar("t");
+            read.src = {nest.constant(1000 + value), zero_scalar};
+            body.push_back(read);
+        }
+        nest.loops.push_back({"loop", turns, -1, nest.scalar("i"), {}, 0});
+        nest.body.push_back(Loop{0, turns, 0, "loop", std::move(body)});
+        // The first loop around is no innermost one.
+        nest.loops.push_back({"inner", 3, 0, nest.scalar("i"), {}, 0});
+        nest.body.front().loop->body.push_back(Loop{1, 3, 0, "inner", {}});
+        const Blocks blocks = make_blocks(nest, false);
+        const auto made = [&](size_t b) {
+            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) { return op.opcode == Opcode::addi_s && op.imm > 1000 && op.imm <= 1000 + constants; });
+        };
+        EXPECT_EQ(made(0), at_start ? constants : 0) << turns << " turns";
+        EXPECT_EQ(made(1), at_start ? 0 : constants) << turns << " turns";
     }
 }
 
