@@ -18,6 +18,10 @@ constexpr int64_t explore_unlimited = 64;
 constexpr double trusted_tau = 0.4;
 constexpr size_t compared_trials = 256;  // the latest ones: the comparison is quadratic
 
+// Of kernels this short a number of trials is used up: the draft knows least what code costs that comes from memory once, and a
+// trial of them takes little time.
+constexpr int64_t too_short_to_judge = 10000;
+
 // What the measurements so far say about the draft.
 class Calibration {
 public:
@@ -84,9 +88,9 @@ public:
 
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
         const Calibration calibration(task_, outcomes);
-        const auto may_win = [&](const PricedPoint &priced) {
-            return !options_.trust_draft || !calibration.hopeless(priced.predicted);
-        };
+        const bool judges = options_.trust_draft &&
+                            !(options_.max_trials > 0 && outcomes.best() && outcomes.best()->cycles < too_short_to_judge);
+        const auto may_win = [&](const PricedPoint &priced) { return !judges || !calibration.hopeless(priced.predicted); };
         std::vector<Point> proposals;
         std::set<Point> chosen;
         const auto take = [&](const Point &point) {
