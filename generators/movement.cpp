@@ -39,9 +39,10 @@ void simplify(MovedBox &box) {
 struct Piece {
     MovedBox box;                          // where it begins; no dims
     int64_t run = 1;
-    MovedBox::Dim rows;
+    int64_t step = 0;                      // from an element of a run to the next in the input; 0: all are one
+    MovedBox::Dim rows = {1, 0, 0};
     std::vector<MovedBox::Dim> loops;      // innermost first
-    bool apart() const { return box.input >= 0 && run % lanes == 0 && run > lanes && run / lanes < 16 && rows.extent > run / lanes; }
+    bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < 16 && rows.extent > run / lanes; }
 };
 
 class MovementWorkload : public PipelineWorkload {
@@ -162,32 +163,79 @@ private:
             std::vector<MovedBox::Dim> dims = box.dims;
             int64_t run = 1;
             // Neighbours in the result that are none in the input are moved one by one.
+            Piece start{box, 1, 0, {}, {}};
+            start.box.dims.clear();
             if (!dims.empty() && dims[0].to == 1 && (box.input < 0 || dims[0].from == 1)) {
                 run = dims[0].extent;
+                start.step = dims[0].from;
                 dims.erase(dims.begin());
             }
-            MovedBox start = box;
-            start.dims.clear();
-            const int64_t step = box.input < 0 ? 0 : 1;
+            const auto take = [&](int64_t length) {
+                if (length == 0) return;
+                start.run = length;
+                append(list, start, dims, vectors);
+                start.box.from += length * start.step;
+                start.box.to += length;
+                run -= length;
+            };
+            const Cut cut = best_cut(start, run, dims);
+            take(cut.head);
             if (run > most) {
-                std::vector<MovedBox::Dim> cut = dims;
-                cut.insert(cut.begin(), {run / most, most * step, most});
-                append(list, start, most, cut, vectors);
-                start.from += run / most * most * step;
-                start.to += run / most * most;
+                const int64_t count = run / most;
+                std::vector<MovedBox::Dim> rows = dims;
+                rows.insert(rows.begin(), {count, most * start.step, most});
+                start.run = most;
+                append(list, start, rows, vectors);
+                start.box.from += count * most * start.step;
+                start.box.to += count * most;
                 run %= most;
             }
-            if (run > 0) append(list, start, run, dims, vectors);
+            if (cut.tail) take(run / lanes * lanes);
+            take(run);
         }
         return list;
     }
-    // The longest dimension that is read row by row, or of a constant, becomes the rows of a tile.
-    static void append(std::vector<Piece> &list, const MovedBox &start, int64_t run, std::vector<MovedBox::Dim> dims, int64_t vectors) {
-        const int64_t most = std::max<int64_t>(1, vectors / (round_up(run, lanes) / lanes));
+    // Where a run of rows is cut: its first elements up to a beat on one side, and its last ones, which end inside a vector.
+    struct Cut {
+        int64_t head = 0;
+        bool tail = false;
+    };
+    // A row of a transfer that begins inside a beat takes three beats instead of two, and vectors that are not all whole go one at a time,
+    // where others of many rows share a transfer. Each piece has transfers to begin and to wait for.
+    static Cut best_cut(const Piece &start, int64_t run, const std::vector<MovedBox::Dim> &dims) {
+        constexpr int64_t beat = 16, cycles_of_piece = 150, cycles_of_transfer = 15;
+        if (start.step == 0 || run <= lanes) return {};
+        int64_t rows = 1;
+        bool from_beats = true, to_beats = true;
+        for (const MovedBox::Dim &dim : dims) {
+            rows *= dim.extent;
+            from_beats = from_beats && dim.from % beat == 0;
+            to_beats = to_beats && dim.to % beat == 0;
+        }
+        const auto cycles = [&](const Cut &cut) {
+            const auto row = [&](bool beats, int64_t at) { return beats && (at + cut.head) % beat == 0 ? 2 : 3; };
+            const int64_t inner = run - cut.head, vectors = (cut.head > 0 ? 1 : 0) + (inner + lanes - 1) / lanes;
+            const int64_t whole = cut.tail || inner % lanes == 0 ? 0 : rows * vectors * cycles_of_transfer;
+            return vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole + cycles_of_piece * ((cut.head > 0 ? 1 : 0) + (cut.tail ? 1 : 0));
+        };
+        Cut best;
+        for (const int64_t at : {int64_t{0}, start.box.to, start.box.to + beat, start.box.from, start.box.from + beat})
+            for (const bool tail : {false, true}) {
+                const Cut cut = {(lanes - at % lanes) % lanes, tail};
+                if (tail && (run - cut.head) % lanes == 0) continue;
+                if (cycles(cut) < cycles(best)) best = cut;
+            }
+        return best;
+    }
+
+    // The longest dimension that is read row by row, or of a constant, becomes the rows of a tile. Where a run repeats and nothing else is
+    // read, a tile holds some of its copies.
+    static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors) {
+        const int64_t most = std::max<int64_t>(1, vectors / (round_up(piece.run, lanes) / lanes));
+        const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
         size_t best = dims.size();
         for (size_t d = 0; d < dims.size(); d++)
-            if ((dims[d].from != 0 || start.input < 0) && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
-        Piece piece{start, run, {1, 0, 0}, {}};
+            if ((dims[d].from != 0 || !once) && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
         if (best == dims.size()) {
             piece.loops = std::move(dims);
             list.push_back(std::move(piece));
@@ -243,7 +291,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         Func stage(fmt::format("rows_{}_", stages.size()));
         std::vector<Var> vars = {a, b};
         std::vector<Expr> used = {r[0], r[1]};
-        Expr from = size(piece.box.from) + a + b * size(piece.rows.from), to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
+        Expr from = size(piece.box.from) + a * size(piece.step) + b * size(piece.rows.from), to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
         if (apart) {
             vars.push_back(v);
             used.emplace_back(r[2]);
