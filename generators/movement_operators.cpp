@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "generators/movement.h"
+#include "generators/pointwise.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -97,6 +98,9 @@ std::unique_ptr<Workload> expand(Request request) {
             throw Error(fmt::format("{}: the size {} must match the tensor's size {} at dimension {} from the end", request.op, size, own, back));
         if (own != 1) from[result.size() - back] = strides[shape.size() - back];
     }
+    // Neighbours that are copies of one element are made by the lanes.
+    const bool copies = !result.empty() && from.back() == 0 && result.back() > 1 && element_count(result) > 0;
+    if (copies) return broadcast_workload(request, result);
     return strided(request, result, 0, from);
 }
 

@@ -21,7 +21,8 @@ constexpr double line_miss_cycles = 35;
 
 }  // namespace
 
-PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionNode expression) : PipelineWorkload(request), expression_(std::move(expression)), names_(expression_.inputs()) {
+PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionNode expression, Shape result)
+    : PipelineWorkload(request), expression_(std::move(expression)), names_(expression_.inputs()), result_(std::move(result)) {
     std::vector<Shape> shapes;
     for (const WorkloadRequest::Tensor &tensor : request.tensors) {
         shapes.push_back(tensor.shape);
@@ -30,7 +31,6 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     if (shapes.size() != names_.size())
         throw Error(fmt::format("{}: {} has {} inputs, but {} shapes are given", request.op, expression_.text(), names_.size(), shapes.size()));
     if (names_.empty()) throw Error(fmt::format("{}: {} has no input", request.op, expression_.text()));
-    result_ = broadcast_shape(request.op, shapes);
     outputs_ = {tensor_spec("result", result_)};
     nest_ = collapse(result_, shapes);
     if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
@@ -121,8 +121,8 @@ KernelWork PointwiseWorkload::work(const Machine &) const {
         work.lanes.exps += count.work.exps * vectors;
         work.copies += count.copies * vectors;
     }
-    const int64_t vectors = tiles_of(outputs_[0].elements());
-    work.rows_loaded = work.rows_stored = vectors;
+    // What is only broadcast could stay in the pads.
+    if (expression_.calls() > 0) work.rows_loaded = work.rows_stored = tiles_of(outputs_[0].elements());
     return work;
 }
 
@@ -150,8 +150,13 @@ Expr PointwiseWorkload::lanes_of(const ExpressionNode &node) {
 std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression) {
     std::vector<Shape> shapes;
     for (const WorkloadRequest::Tensor &tensor : request.tensors) shapes.push_back(tensor.shape);
-    if (const Shape result = broadcast_shape(request.op, shapes); element_count(result) == 0) return constant_workload(request, result);
-    return std::make_unique<PointwiseWorkload>(request, std::move(expression));
+    const Shape result = broadcast_shape(request.op, shapes);
+    if (element_count(result) == 0) return constant_workload(request, result);
+    return std::make_unique<PointwiseWorkload>(request, std::move(expression), result);
+}
+
+std::unique_ptr<Workload> broadcast_workload(const WorkloadRequest &request, const Shape &result) {
+    return std::make_unique<PointwiseWorkload>(request, ExpressionNode::input(request.tensors.front().name), result);
 }
 
 }  // namespace atalla

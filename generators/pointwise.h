@@ -12,4 +12,7 @@ namespace atalla {
 // with PyTorch's rule if their shapes do not broadcast.
 std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression);
 
+// The request's only tensor as it is, broadcast to a result with elements.
+std::unique_ptr<Workload> broadcast_workload(const WorkloadRequest &request, const Shape &result);
+
 }  // namespace atalla
