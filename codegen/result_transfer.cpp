@@ -31,14 +31,23 @@ ResultTransfer::ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code,
     slot_ = kernel.scalar(name + "_made");
 }
 
-void ResultTransfer::leave_in_groups(const Loop *hot) {
-    if (channels_.size() != 1 || hot == nullptr || has_loop(hot->body)) return;
+void ResultTransfer::leave_in_groups(Loop *hot) {
+    if (channels_.size() != 1 || hot == nullptr) return;
+    Loop *const inner = has_loop(hot->body) ? innermost_of(*hot) : hot;
+    if (inner == nullptr || counts_sides(*inner)) return;
     const Channel &c = channels_.front();
     Body event;
     code_.issue_step(c, event);
+    if (event.size() >= most_side_operations) return;
     // The last group starts in the first half of the loop, so that it has left when the next result is made.
-    const bool has_time = 2 * c.run.count <= sure_iterations(*hot), is_short = event.size() < most_side_operations;
-    if (has_time && is_short && !counts_sides(*hot)) groups_ = c.run.count;
+    if (inner == hot) {
+        if (2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
+        return;
+    }
+    const int64_t in_turn = (c.run.count + hot->extent - 1) / hot->extent;
+    if (c.run.count % in_turn != 0 || in_turn >= sure_iterations(*inner)) return;
+    groups_ = c.run.count;
+    groups_in_turn_ = in_turn;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -103,6 +112,12 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     if (groups_ > 1) {
         const Channel &c = channels_.front();
         code_.aim(c, true, slot_, leaving_, {}, out);
+        if (groups_in_turn_ > 0) {
+            Body turn;
+            start_in_turn(kernel_, {c, {}, groups_in_turn_, pending_}, *innermost_of(*hot), code_, turn);
+            hot->body.insert(hot->body.begin(), std::make_move_iterator(turn.begin()), std::make_move_iterator(turn.end()));
+            return;
+        }
         Body event;
         code_.issue_step(c, event);
         event.push_back(value_op(pending_, {-1, {}}, {pending_}));

@@ -27,10 +27,15 @@ public:
 
     Space space(const Machine &machine) const override {
         if (!turns(machine)) return by_element_->space(machine);
-        constexpr int64_t most_together = 16;
+        // Blocks lie in the same places whatever the schedule, since a NaN spreads in its block: only the last one of a dimension may begin
+        // elsewhere than at a multiple of 32, so that it is whole.
+        const auto together = [](const MovedBox::Dim &dim) {
+            constexpr int64_t most_together = 16;
+            return dim.extent % lanes == 0 ? divisors(dim.extent / lanes, most_together) : std::vector<int64_t>{1};
+        };
         Space space;
-        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", divisors(tiles_of(dims_[0].extent), most_together))
-            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", divisors(tiles_of(dims_[inner_].extent), most_together))
+        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", together(dims_[0]))
+            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", together(dims_[inner_]))
             .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
         space.constraint("pads", {"across", "along"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [machine](const Point &point) {
             const int64_t rows = 2 * point["across"] * point["along"] * lanes;
@@ -65,21 +70,35 @@ private:
     // Do a block as it comes, a block as it goes and the identity fit the pads?
     static bool turns(const Machine &machine) { return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}}); }
 
+    // Of a dimension: the elements of a block, of a tile, and how many tiles there are.
+    struct Tiles {
+        Tiles(int64_t extent, int64_t blocks) : extent(extent), block(std::min<int64_t>(lanes, extent)), tile(blocks * block), count(ceil_div(extent, tile)) {}
+        // The last one ends where the dimension does, and moves some elements of the one before again.
+        Expr begin(const Expr &index) const { return min(index * size(tile), size(extent - tile)); }
+        int64_t extent, block, tile, count;
+    };
+
     KernelDefinition turned(const Machine &machine, const Point &point) const {
         const int across = size(point["across"]), along = size(point["along"]), unroll = size(point["unroll"]);
+        const Tiles ps(dims_[0].extent, across), qs(dims_[inner_].extent, along);
         const size_t rank = dims_.size();
-        Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt");
-        std::vector<Var> d, others;
+        Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt"), qo("qo"), po("po");
+        std::vector<Var> d, outer = {po, qo};
+        for (size_t at = 0; at < rank; at++) d.emplace_back(fmt::format("d{}", at));
+        Region ranges = {Range(0, size(ps.block)), Range(0, size(qs.block)), Range(0, across), Range(0, along), Range(0, size(ps.count)), Range(0, size(qs.count))};
         for (size_t at = 0; at < rank; at++) {
-            d.emplace_back(fmt::format("d{}", at));
-            if (at != 0 && at != inner_) others.push_back(d[at]);
+            if (at == 0 || at == inner_) continue;
+            outer.push_back(d[at]);
+            ranges.push_back(Range(0, size(dims_[at].extent)));
         }
+        const RDom r(ranges, "r");
+        constexpr int po_at = 4, qo_at = 5;   // in `r`: which tile
         const auto with = [&](std::vector<Var> first) {
-            first.insert(first.end(), others.begin(), others.end());
+            first.insert(first.end(), outer.begin(), outer.end());
             return first;
         };
         const auto exprs = [&](std::vector<Expr> first) {
-            first.insert(first.end(), others.begin(), others.end());
+            first.insert(first.end(), outer.begin(), outer.end());
             return first;
         };
         // The input's dimensions, innermost first, are the result's in the order of their strides.
@@ -87,41 +106,47 @@ private:
         for (size_t at = 0; at < rank; at++) order[at] = at;
         std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return dims_[a].from < dims_[b].from; });
         std::vector<int64_t> in_extents, out_extents;
-        std::vector<Expr> index;
-        const int p_extent = size(dims_[0].extent), q_extent = size(dims_[inner_].extent);
-        const Expr p = pt * size(lanes) + w, q = qt * size(lanes) + k;
+        std::vector<Expr> index, to, from = {r[0], r[1], r[3], r[2]};
         for (size_t at : order) {
             in_extents.push_back(dims_[at].extent);
-            index.push_back(at == 0 ? min(p, p_extent - 1) : at == inner_ ? min(q, q_extent - 1) : Expr(d[at]));
+            index.push_back(at == 0 ? ps.begin(po) + pt * size(lanes) + min(w, size(ps.block) - 1) : at == inner_ ? qs.begin(qo) + qt * size(lanes) + min(k, size(qs.block) - 1) : Expr(d[at]));
         }
-        for (const MovedBox::Dim &dim : dims_) out_extents.push_back(dim.extent);
+        int other = qo_at + 1;
+        for (size_t at = 0; at < rank; at++) {
+            out_extents.push_back(dims_[at].extent);
+            to.push_back(at == 0 ? ps.begin(r[po_at]) + r[2] * size(lanes) + r[0] : at == inner_ ? qs.begin(r[qo_at]) + r[3] * size(lanes) + r[1] : Expr(r[other++]));
+        }
+        for (int at = po_at; at < static_cast<int>(ranges.size()); at++) from.emplace_back(r[at]);
         ImageParam image = tensor("in_x", in_extents);
 
         Func identity("identity"), raw("raw"), weights("weights"), part("part"), finished("finished"), out("result");
         const RDom depth(0, size(lanes), "depth");
         identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
-        raw(with({k, w, qt, pt})) = bf16(0.0f);
-        raw(with({k, w, qt, pt})) = select(p < p_extent && q < q_extent, image(index), undef<BFloat>());
+        // Lanes that nothing comes to are zeros, which add nothing to a sum.
+        if (ps.block < lanes || qs.block < lanes) {
+            raw(with({k, w, qt, pt})) = bf16(0.0f);
+            raw(with({k, w, qt, pt})) = select(w < size(ps.block) && k < size(qs.block), image(index), undef<BFloat>());
+        } else {
+            raw(with({k, w, qt, pt})) = image(index);
+        }
         weights(with({k, w, qt, pt})) = raw(exprs({k, w, qt, pt}));
         part(with({l, i, qt, pt})) = 0.0f;
         part(with({l, i, qt, pt})) += f32(identity(depth, i)) * f32(weights(exprs({depth, l, qt, pt})));
         finished(with({l, i, qt, pt})) = bf16(part(exprs({l, i, qt, pt})));
-        out(d) = finished(exprs({d[0] % size(lanes), d[inner_] % size(lanes), d[inner_] / size(lanes), d[0] / size(lanes)}));
+        out(d) = undef<BFloat>();
+        out(to) = finished(from);
 
-        const Var pl("pl"), pb("pb"), pi("pi"), po("po"), ql("ql"), qb("qb"), qi("qi"), qo("qo"), iu("i_unroll"), wu("w_unroll");
+        const Var iu("i_unroll"), wu("w_unroll");
         for (size_t at = 0; at < rank; at++) out.bound(d[at], 0, size(dims_[at].extent));
-        out.split(d[0], pb, pl, size(lanes), TailStrategy::GuardWithIf).split(pb, po, pi, across, TailStrategy::ShiftInwards);
-        out.split(d[inner_], qb, ql, size(lanes), TailStrategy::GuardWithIf).split(qb, qo, qi, along, TailStrategy::ShiftInwards);
-        std::vector<VarOrRVar> loops = {pl, ql, pi, qi, po, qo};
-        loops.insert(loops.end(), others.begin(), others.end());
-        out.reorder(loops);
         whole_loops(out);
         fix_shape(out.output_buffer(), out_extents);
         identity.compute_root().bound(k, 0, size(lanes)).bound(i, 0, size(lanes)).vectorize(k, size(lanes));
-        const bool framed = dims_[0].extent % lanes != 0 || dims_[inner_].extent % lanes != 0;
-        const bool ring = machine.timed() && !framed && (tiles_of(dims_[0].extent) > across || tiles_of(dims_[inner_].extent) > along || !others.empty());
-        raw.compute_at(out, po).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
-        finished.compute_at(out, po).vectorize(l, size(lanes)).bound_extent(l, size(lanes)).bound_extent(i, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        const bool ring = machine.timed() && (ps.count * qs.count > 1 || rank > 2);
+        const RVar each_tile(r[po_at]);
+        raw.compute_at(out, each_tile).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        finished.compute_at(out, each_tile).vectorize(l, size(lanes)).bound_extent(l, size(lanes)).bound_extent(i, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        // Rows of blocks beside each other follow each other in the pads, as they do in memory: a transfer has rows of several.
+        raw.reorder_storage(with({k, w, pt, qt}));
         if (ring) {
             raw.hoist_storage_root().ring_buffer(2);
             finished.hoist_storage_root().ring_buffer(2);
@@ -131,7 +156,13 @@ private:
         if (unroll > 1) weights.split(w, w, wu, unroll);
         part.compute_at(finished, unroll > 1 ? iu : i).vectorize(l, size(lanes)).update().reorder(depth, l).atomic().vectorize(l, size(lanes)).vectorize(depth, size(lanes));
         in_registers({weights, part});
-        in_pads({identity, raw, finished});
+        if (unroll == lanes) {
+            identity.unroll(i);
+            in_registers({identity});
+        } else {
+            in_pads({identity});
+        }
+        in_pads({raw, finished});
 
         return kernel(Pipeline(out), {image});
     }
