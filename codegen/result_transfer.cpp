@@ -39,15 +39,9 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     Body event;
     code_.issue_step(c, event);
     if (event.size() >= most_side_operations) return;
-    // The last group starts in the first half of the loop, so that it has left when the next result is made.
-    if (inner == hot) {
-        if (2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
-        return;
-    }
-    const int64_t in_turn = (c.run.count + hot->extent - 1) / hot->extent;
-    if (c.run.count % in_turn != 0 || in_turn >= sure_iterations(*inner)) return;
-    groups_ = c.run.count;
-    groups_in_turn_ = in_turn;
+    // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is made.
+    by_turns_ = inner != hot;
+    if (by_turns_ ? c.run.count <= hot->extent && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -112,9 +106,11 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     if (groups_ > 1) {
         const Channel &c = channels_.front();
         code_.aim(c, true, slot_, leaving_, {}, out);
-        if (groups_in_turn_ > 0) {
+        if (by_turns_) {
+            // Away from loads, which start in front of the innermost loop.
+            Loop &inner = *innermost_of(*hot);
             Body turn;
-            start_in_turn(kernel_, {c, {}, groups_in_turn_, pending_}, *innermost_of(*hot), code_, turn);
+            start_late(kernel_, {c, {}, 1, pending_}, sure_iterations(inner) / 2, inner, code_, turn);
             hot->body.insert(hot->body.begin(), std::make_move_iterator(turn.begin()), std::make_move_iterator(turn.end()));
             return;
         }

@@ -17,7 +17,7 @@ public:
     const std::vector<Channel> &channels() const { return channels_; }
     Reg pending() const { return pending_; }   // not 0: a result waits to leave; 1 if it leaves at once
 
-    // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or some in each turn of the
+    // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or one in each turn of the
     // innermost loop in it, where that has time for them and nothing in it waits for the result. To be called first of what follows, if at all.
     void leave_in_groups(Loop *hot);
 
@@ -53,7 +53,7 @@ private:
     const Copy &copy_;
     std::vector<Channel> channels_;
     int64_t groups_ = 1;    // that start one by one
-    int64_t groups_in_turn_ = 0;   // of them, in each turn of the innermost loop; 0: the hot loop has none in it
+    bool by_turns_ = false;   // one in each turn of the innermost loop
     Reg armed_;             // this iteration made a result: so many groups; else 0
     Reg memory_;            // its address
     Reg pending_;           // so many groups of a result wait to leave,

@@ -229,11 +229,6 @@ void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, L
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
 }
 
-void start_in_turn(Kernel &kernel, const SpreadTransfer &transfer, Loop &hot, const TransferCode &code, Body &body) {
-    const int64_t groups = groups_of(transfer), distance = sure_iterations(hot) / (groups + 1);
-    start_at(kernel, {transfer}, {{distance, distance * groups, false}}, hot, code, body);
-}
-
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
     return all_fit(transfers, even_times(transfers, hot), code);
 }

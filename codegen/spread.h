@@ -35,9 +35,6 @@ int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfer
 // not fit.
 bool start_evenly_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t turns, Loop &hot, const TransferCode &code, Body &body);
 
-// So many groups of a transfer in each turn of a hot loop, while any are left, away from its ends: `body` runs in front of each turn.
-void start_in_turn(Kernel &kernel, const SpreadTransfer &transfer, Loop &hot, const TransferCode &code, Body &body);
-
 // One group that starts in iteration `first`, which is sure to run.
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);
 

@@ -71,6 +71,9 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
     // Turns of a page each, of which every other pad is one ahead: an even number of them, and three of a block that begins earlier.
     check("sum", "40x1024", {{{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}, {{"rows", 12}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}},
           {{"dim", "1"}});
+    // Groups of a result that leave in the turns of an innermost loop: one in each, or in the first ones alone.
+    const WorkloadArguments turned = {{"dim0", "0"}, {"dim1", "1"}};
+    for (const char *points : {"across=4,along=4,unroll=32", "across=2,along=8,unroll=32", "across=8,along=4,unroll=32", "across=8,along=2,unroll=32"}) check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
 // The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.
