@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/interleave.h"
 #include "generators/transpose.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -357,10 +358,13 @@ std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, cons
 
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) {
     std::unique_ptr<Workload> moved = std::make_unique<MovementWorkload>(request, result, boxes);
-    if (boxes.size() != 1 || request.tensors.size() != 1 || (request.attributes.contains("exact") && request.flag("exact"))) return moved;
-    simplify(boxes[0]);
-    if (element_count(result) == 0 || boxes[0].dims.empty() || !is_transpose(boxes[0], element_count(request.tensors[0].shape))) return moved;
-    return transpose_workload(request, result, boxes[0], std::move(moved));
+    if (element_count(result) == 0 || boxes.empty() || (request.attributes.contains("exact") && request.flag("exact"))) return moved;
+    for (MovedBox &box : boxes) simplify(box);
+    const bool turns = boxes.size() == 1 && request.tensors.size() == 1 && !boxes[0].dims.empty() && is_transpose(boxes[0], element_count(request.tensors[0].shape));
+    // Elements that are further apart come to their places in less time where blocks are turned.
+    constexpr int64_t most_apart = 6;
+    if (const std::optional<Interleaving> rows = interleaving_of(boxes); rows && (!turns || rows->apart() <= most_apart)) return interleaving_workload(request, result, *rows, std::move(moved));
+    return turns ? transpose_workload(request, result, boxes[0], std::move(moved)) : std::move(moved);
 }
 
 }  // namespace atalla

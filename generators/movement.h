@@ -25,8 +25,9 @@ MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &fro
 // Of a dense tensor.
 Shape row_major_strides(const Shape &shape);
 
-// A whole tensor in an order that parts neighbours is turned by the array (transpose.h), unless the request is `exact`; other boxes
-// whose neighbours are none in the input are moved one element at a time.
+// A whole tensor in an order that parts neighbours is turned by the array (transpose.h), and neighbours that are a few elements apart on the
+// other side go through it to other lanes (interleave.h), unless the request is `exact`; other boxes whose neighbours are none in the
+// input are moved one element at a time.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
 
 // A result that is one number everywhere, whatever the tensors: what operators give for tensors without elements.
