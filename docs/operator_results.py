@@ -17,6 +17,17 @@ CALLS = [
     ("ax01", "slice", "512x512", "--dim 0 --start 64 --end 320", None),
     ("ax01", "slice", "512x512", "--dim 1 --start 64 --end 320", None),
     ("ax01", "cat", "256x256,256x256", "", None),
+    ("ax01", "cat", "256x100,256x156", "--dim 1", None),
+    ("ax01", "pad", "256x256", "--pad=-1,-1,-1,-1", None),
+    ("ax01", "roll", "256x256", "--shifts 3 --dims 0", None),
+    ("ax01", "expand", "1x512", "--size 256,512", None),
+    ("ax01", "expand", "256x1", "--size 256,512", None),
+    ("ax01", "transpose", "512x256", "--dim0 0 --dim1 1", None),
+    ("ax01", "transpose", "1024x1024", "--dim0 0 --dim1 1", None),
+    ("ax01", "permute", "1x128x28x28", "--dims 0,2,3,1", None),
+    ("ax01", "permute", "197x768", "--dims 1,0", None),
+    ("ax01", "slice", "512x512", "--dim 1 --step 2", None),
+    ("ax01", "stack", "256x256,256x256", "--dim 2", None),
     ("ax01", "softmax", "1024x128", "", None),
     ("ax01", "softmax", "128x512", "", None),
     ("ax01", "softmax", "256x1024", "", None),
@@ -62,6 +73,19 @@ TAIL = """
   other, each 300 cycles for its 256 beats, and the last block is computed between two of them. Loads and results on pads of their own run at the same time, but DRAM
   prefers writes, loads take twice as long, and blocks that share a bank open its rows in turns. Blocks that lie in two pages of the DRAM keep both bank groups busy; with 8 KB of neighbouring
   addresses under way there is half the rate.
+* **Rows that begin inside a beat** take three beats of the bus for every 64 bytes instead of two. `cat` of 100 and 156 columns and an image of 254 x 254 out of one of 256 x 256 are cut so
+  that one side begins at beats, which leaves five beats for four, and the last vectors of rows, which are not whole, are pieces of their own: vectors that are not all
+  whole go one at a time. Each piece has first transfers and last ones.
+* **expand** of a row brings as many copies as a tile holds, whose transfers are then repeated. That of a column is the pointwise kernel without an operator, whose values are spread
+  over lanes in one loop of straight code for each block; where rows are 4 KB long the transfers of all pads stay in one bank group of the DRAM, at half the rate (128 x 1 to 128 x 2048: 50 %).
+* **Orders that part neighbours** go through the array: 32 rows of a block are its weights, the rows of the identity, which stay in registers, are the product's. A block takes
+  32 weights, 32 rows and the 31 cycles between them, 97 packets and some 20 cycles for the first sum, where DRAM takes 134; loads of four blocks are one transfer a pad, and so are results, a group of which leaves
+  in each turn of the innermost loop. What is left are engines: a load and a result of one pad follow each other, and each begins with 40 cycles without data. Dimensions that are no multiples of 32 have a last
+  block that begins earlier, so that all are whole; it is at another distance, so that each block has transfers of its own, of eight rows for a pad (197 x 768, 28 x 28 and 14 x 14 images). A row of an image of 56 x 56 in
+  each of 64 channels is 64 bytes of 6 KB: DRAM opens a page for every row.
+* **Single elements** that come from places a few elements apart, or go there, are products of rows with a matrix of zeros and ones. `slice` by steps of 2 reads two beats for each that it writes, half of
+  them for nothing, so that it could reach 66 % of its bound; each tile loads the matrix anew, and its first rows wait for it. Of three channels each row
+  is three products, and rows of 8 places are parts of beats. With `exact` they go one at a time, each a beat of the bus in and one out: 4.3 cycles an element.
 * **softmax, layer_norm and rms_norm** overlap rows. Short rows follow each other at one distance, eight rows of 128 in the 168 cycles that their
   lanes take, and each loads the weights for itself where that makes the loop shorter; what is lost are the idle stages at both ends of a block, the first transfers and the last ones, and transfers that walk
   through one bank group of the DRAM at a time. Whether long rows are weights of the array that one row of ones sums, and whether their
