@@ -36,13 +36,14 @@ void simplify(MovedBox &box) {
     box.dims = std::move(merged);
 }
 
-// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them at a time, the other loops around.
+// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the other loops around.
 struct Piece {
     MovedBox box;                          // where it begins; no dims
     int64_t run = 1;
     int64_t step = 0;                      // from an element of a run to the next in the input; 0: all are one
-    MovedBox::Dim rows = {1, 0, 0};
+    MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
     std::vector<MovedBox::Dim> loops;      // innermost first
+    int64_t vectors() const { return rows.extent * round_up(run, lanes) / lanes; }   // of a plane
     bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < 16 && rows.extent > run / lanes; }
 };
 
@@ -71,13 +72,13 @@ public:
             if (turn == 0) return true;
             const std::vector<Piece> list = pieces(machine, point["rows"]);
             return point["pads"] > 1 && std::all_of(list.begin(), list.end(), [&](const Piece &piece) {
-                       const int64_t vectors = round_up(piece.run, lanes) / lanes, neighbours = piece.apart() ? piece.rows.extent : vectors;
-                       return piece.rows.extent * vectors % (turn * point["pads"]) == 0 && (neighbours % turn == 0 || turn % neighbours == 0);
+                       const int64_t neighbours = piece.apart() ? piece.rows.extent : round_up(piece.run, lanes) / lanes;
+                       return piece.vectors() % (turn * point["pads"]) == 0 && (neighbours % turn == 0 || turn % neighbours == 0);
                    });
         });
         space.constraint("room", {"rows"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
             int64_t all = 0;
-            for (const Piece &piece : pieces(machine, point["rows"])) all += round_up(piece.rows.extent * round_up(piece.run, lanes) / lanes, machine.pad.count);
+            for (const Piece &piece : pieces(machine, point["rows"])) all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
             return all <= machine.pad.count * machine.pad_rows();
         });
         return space;
@@ -104,7 +105,7 @@ public:
         for (const Piece &piece : pieces(machine, point["rows"])) {
             double turns = 1;
             for (const MovedBox::Dim &dim : piece.loops) turns *= static_cast<double>(dim.extent);
-            const double rows = static_cast<double>(piece.rows.extent * round_up(piece.run, lanes) / lanes);
+            const auto rows = static_cast<double>(piece.planes.extent * piece.vectors());
             cycles += turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
         }
         return cycles;
@@ -229,14 +230,16 @@ private:
         return best;
     }
 
-    // The longest dimension that is read row by row, or of a constant, becomes the rows of a tile. Where a run repeats and nothing else is
+    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant, becomes the rows of a tile. Where a run repeats and nothing else is
     // read, a tile holds some of its copies.
     static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors) {
         const int64_t most = std::max<int64_t>(1, vectors / (round_up(piece.run, lanes) / lanes));
         const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
         size_t best = dims.size();
-        for (size_t d = 0; d < dims.size(); d++)
-            if ((dims[d].from != 0 || !once) && (best == dims.size() || dims[d].extent > dims[best].extent)) best = d;
+        for (size_t d = 0; d < dims.size(); d++) {
+            if (dims[d].from == 0 && once) continue;
+            if (best == dims.size() || std::min<int64_t>(dims[d].extent, lanes) > std::min<int64_t>(dims[best].extent, lanes)) best = d;
+        }
         if (best == dims.size()) {
             piece.loops = std::move(dims);
             list.push_back(std::move(piece));
@@ -244,17 +247,36 @@ private:
         }
         const MovedBox::Dim rows = dims[best];
         dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        const int64_t tile = std::min(most, rows.extent), whole = rows.extent / tile, rest = rows.extent % tile;
-        piece.rows = {tile, rows.from, rows.to};
-        piece.loops = dims;
-        if (whole > 1) piece.loops.insert(piece.loops.begin(), {whole, rows.from * tile, rows.to * tile});
-        list.push_back(piece);
+        in_tiles(piece, dims, rows, std::min(most, rows.extent), [&](Piece part, std::vector<MovedBox::Dim> loops) {
+            part.rows = part.planes;
+            part.planes = {1, 0, 0};
+            // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
+            const auto next = std::find_if(loops.begin(), loops.end(), [&](const MovedBox::Dim &dim) { return dim.from != 0 || !once; });
+            if (part.rows.extent < rows.extent || most / rows.extent < 2 || next == loops.end()) {
+                part.loops = std::move(loops);
+                list.push_back(std::move(part));
+                return;
+            }
+            const MovedBox::Dim planes = *next;
+            loops.erase(next);
+            in_tiles(part, loops, planes, std::min(most / rows.extent, planes.extent), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
+                of_planes.loops = std::move(around);
+                list.push_back(std::move(of_planes));
+            });
+        });
+    }
+    // A dimension in tiles, as the planes of a piece, and what is left over.
+    template <class Take> static void in_tiles(Piece piece, std::vector<MovedBox::Dim> loops, const MovedBox::Dim &dim, int64_t tile, const Take &take) {
+        const int64_t whole = dim.extent / tile, rest = dim.extent % tile;
+        piece.planes = {tile, dim.from, dim.to};
+        std::vector<MovedBox::Dim> around = loops;
+        if (whole > 1) around.insert(around.begin(), {whole, dim.from * tile, dim.to * tile});
+        take(piece, around);
         if (rest == 0) return;
-        piece.box.from += whole * tile * rows.from;
-        piece.box.to += whole * tile * rows.to;
-        piece.rows.extent = rest;
-        piece.loops = std::move(dims);
-        list.push_back(std::move(piece));
+        piece.box.from += whole * tile * dim.from;
+        piece.box.to += whole * tile * dim.to;
+        piece.planes.extent = rest;
+        take(piece, std::move(loops));
     }
 
     std::vector<MovedBox> boxes_;
@@ -268,7 +290,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         kernel.arguments.push_back(params.back());
         kernel.inputs.push_back({tensor.name, {tensor.elements()}});
     }
-    Var i("i"), a("a"), b("b"), v("v");
+    Var i("i"), a("a"), b("b"), v("v"), p("p"), unrolled("unrolled");
     Func out("result");
     out(i) = undef<BFloat>();
     const std::vector<Piece> list = pieces(machine, point["rows"]);
@@ -279,7 +301,8 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         // A transfer's rows follow each other in a pad: short runs are cut into vectors, and these lie apart.
         const bool apart = piece.apart();
         const int run = apart ? size(lanes) : size(piece.run), cuts = apart ? size(piece.run / lanes) : 1;
-        Region ranges = {Range(0, run), Range(0, size(piece.rows.extent)), Range(0, cuts)};
+        Region ranges = {Range(0, run), Range(0, size(piece.rows.extent)), Range(0, cuts), Range(0, size(piece.planes.extent))};
+        const int first_loop = size(static_cast<int64_t>(ranges.size()));   // of those around a tile
         std::vector<MovedBox::Dim> loops = piece.loops;
         std::stable_sort(loops.begin(), loops.end(), [](const auto &x, const auto &y) { return (x.from == 0) > (y.from == 0); });
         size_t repeats = 0;
@@ -299,16 +322,27 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             from += v * run;
             to += r[2] * run;
         }
+        if (piece.planes.extent > 1) {
+            vars.push_back(p);
+            used.emplace_back(r[3]);
+            from += p * size(piece.planes.from);
+            to += r[3] * size(piece.planes.to);
+        }
         for (size_t d = 0; d < loops.size(); d++) {
-            to += r[static_cast<int>(d) + 3] * size(loops[d].to);
+            const RVar loop = r[first_loop + static_cast<int>(d)];
+            to += loop * size(loops[d].to);
             if (loops[d].from == 0) continue;
             vars.emplace_back(fmt::format("c{}_", d));
-            used.emplace_back(r[static_cast<int>(d) + 3]);
+            used.emplace_back(loop);
             from += vars.back() * size(loops[d].from);
         }
         if (piece.box.input < 0) {
             stage(vars) = bf16(static_cast<float>(bfloat16_t(static_cast<float>(piece.box.constant))));
             stage.vectorize(a, size(lanes));
+            // Straight-line code goes round the pads.
+            const int pads = size(machine.pad.count);
+            if (piece.planes.extent > 1 && piece.planes.extent % pads == 0) stage.split(p, p, unrolled, pads).unroll(unrolled).reorder(a, b, unrolled, p);
+            else if (tiles_of(piece.run) % pads == 0) stage.split(a, a, unrolled, pads).unroll(unrolled);
         } else {
             ImageParam &param = params[static_cast<size_t>(piece.box.input)];
             if (piece.run % lanes == 0) stage(vars) = param(from);
@@ -318,9 +352,9 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         stage.bound_extent(a, size(round_up(run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
-        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), point["turn"]};
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), piece.planes.extent > 1 ? piece.vectors() : point["turn"]};
         // The first loop that brings something else, or the one of one iteration that stands last.
-        const int level = static_cast<int>(3 + repeats);
+        const int level = first_loop + static_cast<int>(repeats);
         stage.compute_at(out, RVar(r[level]));
         in_pads({stage});
     }

@@ -159,24 +159,28 @@ std::unique_ptr<Workload> pad(Request request) {
         first[d] = std::max<int64_t>(0, pads[p]);
         inside[d] = shape[d] + std::min<int64_t>(0, pads[p]) + std::min<int64_t>(0, pads[p + 1]);
     }
+    const double value = request.given("value") ? request.number("value") : 0;
+    if (element_count(inside) == 0) return constant_workload(request, result, value);
     const Shape to = row_major_strides(result);
-    std::vector<MovedBox> boxes;
-    int64_t at = 0;
+    int64_t at = 0, last = 0;   // the first element of the inside, and how far the last one is behind it
     for (size_t d = 0; d < shape.size(); d++) at += first[d] * to[d];
-    boxes.push_back(moved_box(0, inside, from, strides, at, to));
-    // Before and after the inside, dimension by dimension: outer ones over the whole, inner ones within the inside of the outer.
-    Shape box = result;
-    int64_t base = 0;
-    for (size_t d = 0; d < shape.size(); d++) {
-        for (const auto &[begin, count] : {std::pair(int64_t{0}, first[d]), std::pair(first[d] + inside[d], result[d] - first[d] - inside[d])}) {
-            box[d] = count;
-            MovedBox constant = moved_box(-1, box, 0, Shape(shape.size(), 0), base + begin * to[d], to);
-            constant.constant = request.given("value") ? request.number("value") : 0;
-            if (count > 0) boxes.push_back(std::move(constant));
-        }
-        box[d] = inside[d];
-        base += first[d] * to[d];
+    std::vector<MovedBox> boxes = {moved_box(0, inside, from, strides, at, to)};
+    const auto constant = [&](int64_t begin, int64_t count, const Shape &times) {
+        Shape box = times, box_to(to.begin(), to.begin() + static_cast<ptrdiff_t>(times.size()));
+        box.push_back(count);
+        box_to.push_back(1);
+        boxes.push_back(moved_box(-1, box, 0, Shape(box.size(), 0), begin, box_to));
+        boxes.back().constant = value;
+    };
+    // What lies in a row of memory between two parts of the inside is one run: those of each dimension are equally long.
+    for (size_t d = shape.size(); d-- > 0;) {
+        Shape times(inside.begin(), inside.begin() + static_cast<ptrdiff_t>(d) + 1);
+        if (--times[d] > 0 && to[d] > last + 1) constant(at + last + 1, to[d] - last - 1, times);
+        last += (inside[d] - 1) * to[d];
     }
+    const int64_t end = at + last + 1;
+    if (at > 0) constant(0, at, {});
+    if (end < element_count(result)) constant(end, element_count(result) - end, {});
     return movement_workload(request, result, std::move(boxes));
 }
 
@@ -252,7 +256,7 @@ std::vector<OperatorDeclaration> movement_operators() {
             {{"dim", "the dimension", 0, false}, exact}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, cat),
         row("stack", {"stack"}, "tensors one after the other along a new dimension", "a box for each tensor" + apart, several,
             {{"dim", "the new dimension", 0, false}, exact}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, stack),
-        row("pad", {"pad", "constant_pad_nd"}, "a constant around the tensor", "the tensor, and a box for each side", one,
+        row("pad", {"pad", "constant_pad_nd"}, "a constant around the tensor", "the tensor, and a box for what lies between its rows, its planes, and so on", one,
             {{"pad", "elements before and after, the last dimension first", nlohmann::json::array({1, 1}), false}, {"mode", "constant", "constant", false}, {"value", "the constant, 0 if left out", nullptr, false}},
             {{"shape", "64x62x62"}, {"pad", "1,1,1,1"}}, pad),
         row("roll", {"roll"}, "positions moved round a dimension", "two boxes for each dimension", one,
