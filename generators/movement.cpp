@@ -36,6 +36,9 @@ void simplify(MovedBox &box) {
     box.dims = std::move(merged);
 }
 
+// Of the parameter `turn`: a pad has one run in turn.
+constexpr int64_t of_run = 1;
+
 // A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the other loops around.
 struct Piece {
     MovedBox box;                          // where it begins; no dims
@@ -44,7 +47,10 @@ struct Piece {
     MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
     std::vector<MovedBox::Dim> loops;      // innermost first
     int64_t vectors() const { return rows.extent * round_up(run, lanes) / lanes; }   // of a plane
-    bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < 16 && rows.extent > run / lanes; }
+    int64_t neighbours() const { return apart() ? rows.extent : round_up(run, lanes) / lanes; }   // that a loop of its own makes
+    // The rows that a pad has in turn: all of a plane where there are several.
+    int64_t turn(int64_t wanted) const { return planes.extent > 1 ? vectors() : wanted == of_run ? neighbours() : wanted; }
+    bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes; }
 };
 
 class MovementWorkload : public PipelineWorkload {
@@ -65,14 +71,13 @@ public:
         for (int64_t n = 1; n <= 1024; n *= 2)
             if (n * 4 <= machine.pad.count * machine.pad_rows()) rows.push_back(n);
         space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1})
-            .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best", {0, 32, 64, 128});
+            .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run", {0, of_run, 32, 64, 128});
         space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
         space.constraint("turns", {"rows", "pads", "turn"}, "The rows of a buffer are whole turns of several pads.", [this, machine](const Point &point) {
-            const int64_t turn = point["turn"];
-            if (turn == 0) return true;
+            if (point["turn"] == 0) return true;
             const std::vector<Piece> list = pieces(machine, point["rows"]);
             return point["pads"] > 1 && std::all_of(list.begin(), list.end(), [&](const Piece &piece) {
-                       const int64_t neighbours = piece.apart() ? piece.rows.extent : round_up(piece.run, lanes) / lanes;
+                       const int64_t turn = piece.turn(point["turn"]), neighbours = piece.neighbours();
                        return piece.vectors() % (turn * point["pads"]) == 0 && (neighbours % turn == 0 || turn % neighbours == 0);
                    });
         });
@@ -85,7 +90,7 @@ public:
     }
     std::string words(const Machine &machine, const Point &point) const override {
         return fmt::format("{} rows of 32 at a time, a buffer in {} pads{}, {} loop nests", point["rows"], point["pads"],
-                           point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point["rows"]).size());
+                           point["turn"] == of_run ? ", a run at a turn" : point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point["rows"]).size());
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
@@ -247,7 +252,7 @@ private:
         }
         const MovedBox::Dim rows = dims[best];
         dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        in_tiles(piece, dims, rows, std::min(most, rows.extent), [&](Piece part, std::vector<MovedBox::Dim> loops) {
+        in_tiles(piece, dims, rows, tile_of(rows.extent, most), [&](Piece part, std::vector<MovedBox::Dim> loops) {
             part.rows = part.planes;
             part.planes = {1, 0, 0};
             // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
@@ -259,11 +264,19 @@ private:
             }
             const MovedBox::Dim planes = *next;
             loops.erase(next);
-            in_tiles(part, loops, planes, std::min(most / rows.extent, planes.extent), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
+            in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
                 of_planes.loops = std::move(around);
                 list.push_back(std::move(of_planes));
             });
         });
+    }
+    // So many of `extent`, at most `most`: whole rounds of the pads, equally many each time where that takes half of them or more.
+    static int64_t tile_of(int64_t extent, int64_t most) {
+        constexpr int64_t round = 4;
+        if (extent <= most || most < round) return std::min(extent, most);
+        for (int64_t tile = most / round * round; 2 * tile > most; tile -= round)
+            if (extent % tile == 0) return tile;
+        return most / round * round;
     }
     // A dimension in tiles, as the planes of a piece, and what is left over.
     template <class Take> static void in_tiles(Piece piece, std::vector<MovedBox::Dim> loops, const MovedBox::Dim &dim, int64_t tile, const Take &take) {
@@ -352,7 +365,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         stage.bound_extent(a, size(round_up(run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
-        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), piece.planes.extent > 1 ? piece.vectors() : point["turn"]};
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), piece.turn(point["turn"])};
         // The first loop that brings something else, or the one of one iteration that stands last.
         const int level = first_loop + static_cast<int>(repeats);
         stage.compute_at(out, RVar(r[level]));
