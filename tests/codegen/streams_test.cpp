@@ -76,6 +76,20 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
     for (const char *points : {"across=4,along=4,unroll=32", "across=2,along=8,unroll=32", "across=8,along=4,unroll=32", "across=8,along=2,unroll=32"}) check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
+// Lanes make copies of single elements of any bits: zeros keep their sign, infinities and NaN their place.
+TEST(Streams, CopiesOfSingleElementsAreRight) {
+    std::mt19937 random(7);
+    for (const char *machine : {"ax01", "fsim"})
+        for (const auto &[shape, size] : {std::pair{"64x1", "64,96"}, {"6x1", "6,40"}, {"2x32x1", "2,32,64"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator("expand").workload({{"shape", shape}, {"size", size}});
+            const KernelDefinition kernel = workload->build(find_machine(machine), workload->naive_point(find_machine(machine)));
+            const TensorData column = random_patterns(kernel.inputs[0], random);
+            TensorData wanted;
+            for (const uint16_t bits : column) wanted.insert(wanted.end(), static_cast<size_t>(workload->outputs()[0].elements()) / column.size(), bits);
+            for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, {column}), {wanted}, fmt::format("{} to {} on {}", shape, size, machine));
+        }
+}
+
 // The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.
 TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
     const Machine machine = find_machine("ax01");

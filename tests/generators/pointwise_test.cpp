@@ -260,6 +260,27 @@ TEST(Movement, RefusesWithPyTorchsRule) {
     EXPECT_THAT(refusal("roll", {{"shape", "4x8"}, {"shifts", "1,2"}}), HasSubstr("without dims there must be one shift"));
 }
 
+// Rows of a tensor whose neighbours are a few elements apart on the other side are products, tiles that end inside the tensor included.
+TEST(Movement, TakesSingleElementsThroughTheArray) {
+    const Machine machine = find_machine("ax01");
+    const auto workload = [](const std::string &op, WorkloadArguments arguments) { return find_operator(op).workload(arguments); };
+    const std::vector<std::shared_ptr<const Workload>> moved = {
+        workload("slice", {{"shape", "40x96"}, {"dim", "1"}, {"start", "1"}, {"step", "2"}}), workload("select", {{"shape", "40x7x4"}, {"dim", "2"}, {"index", "3"}}),
+        workload("stack", {{"shape", "24x16,24x16,24x16"}, {"dim", "2"}}), workload("permute", {{"shape", "2x3x12x10"}, {"dims", "0,2,3,1"}}),
+        workload("permute", {{"shape", "2x12x10x3"}, {"dims", "0,3,1,2"}}), workload("cat", {{"shape", "100x1,100x1"}, {"dim", "1"}})};
+    for (const auto &w : moved) {
+        EXPECT_THAT(w->words(machine, w->naive_point(machine)), HasSubstr("rows of")) << w->title();
+        const Evaluator evaluator(w, machine);
+        for (const char *point : {"rows=4,unroll=1", "rows=16,unroll=8", "rows=32,unroll=16"}) {
+            const Point at = Point::parse(point);
+            if (!violation(w->space(machine), at).empty()) continue;
+            EXPECT_EQ(evaluator.verify(at), "") << w->title() << " at " << point;
+        }
+    }
+    const std::shared_ptr<const Workload> exact = workload("slice", {{"shape", "40x96"}, {"dim", "1"}, {"step", "2"}, {"exact", "true"}});
+    EXPECT_THAT(exact->words(machine, exact->naive_point(machine)), HasSubstr("loop nests"));
+}
+
 TEST(Resolve, FindsTheWorkloadOfACall) {
     AtenCall call{"aten::add.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {{{8}}}, {}}}};
     Resolution found = resolve(call);
