@@ -19,6 +19,9 @@ CALLS = [
     ("ax01", "cat", "256x256,256x256", "", None),
     ("ax01", "cat", "256x100,256x156", "--dim 1", None),
     ("ax01", "pad", "256x256", "--pad=-1,-1,-1,-1", None),
+    ("ax01", "pad", "1x64x56x56", "--pad 1,1,1,1", None),
+    ("ax01", "slice", "128x1536", "--dim 1 --start 768", None),
+    ("ax01", "permute", "64x64x32", "--dims 1,0,2", None),
     ("ax01", "roll", "256x256", "--shifts 3 --dims 0", None),
     ("ax01", "expand", "1x512", "--size 256,512", None),
     ("ax01", "expand", "256x1", "--size 256,512", None),
@@ -75,7 +78,10 @@ TAIL = """
   addresses under way there is half the rate.
 * **Rows that begin inside a beat** take three beats of the bus for every 64 bytes instead of two. `cat` of 100 and 156 columns and an image of 254 x 254 out of one of 256 x 256 are cut so
   that one side begins at beats, which leaves five beats for four, and the last vectors of rows, which are not whole, are pieces of their own: vectors that are not all
-  whole go one at a time. Each piece has first transfers and last ones.
+  whole go one at a time. Each piece has first transfers and last ones. Of images of 56 x 56 padded by 1 every row begins inside a beat on both sides, and the constant between two rows is two elements, a beat of
+  its own.
+* **Pages of the DRAM** decide where the pads' transfers run beside each other: four pads in one page have half the rate. Runs of up to 32 vectors are therefore moved in columns of vectors, of which a pad may have whole ones,
+  and each of several short planes lies in a pad of its own.
 * **expand** of a row brings as many copies as a tile holds, whose transfers are then repeated. That of a column is the pointwise kernel without an operator, whose values are spread
   over lanes in one loop of straight code for each block; where rows are 4 KB long the transfers of all pads stay in one bank group of the DRAM, at half the rate (128 x 1 to 128 x 2048: 50 %).
 * **Orders that part neighbours** go through the array: 32 rows of a block are its weights, the rows of the identity, which stay in registers, are the product's. A block takes

@@ -235,8 +235,8 @@ private:
         return best;
     }
 
-    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant, becomes the rows of a tile. Where a run repeats and nothing else is
-    // read, a tile holds some of its copies.
+    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant, becomes the rows of
+    // a tile. Where a run repeats and nothing else is read, a tile holds some of its copies.
     static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors) {
         const int64_t most = std::max<int64_t>(1, vectors / (round_up(piece.run, lanes) / lanes));
         const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
