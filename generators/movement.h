@@ -26,7 +26,7 @@ MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &fro
 Shape row_major_strides(const Shape &shape);
 
 // A whole tensor in an order that parts neighbours is turned by the array (transpose.h), and neighbours that are a few elements apart on the
-// other side go through it to other lanes (interleave.h), unless the request is `exact`; other boxes whose neighbours are none in the
+// other side go through it to other lanes (interleave.h), unless the request is `exact`, as those of slice, select, cat and stack are; other boxes whose neighbours are none in the
 // input are moved one element at a time.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
 

@@ -222,11 +222,13 @@ std::unique_ptr<Workload> roll(Request request) {
 
 std::vector<OperatorDeclaration> movement_operators() {
     const std::vector<DeclaredTensor> one = {{"x", {"self", "input"}, "the tensor", true, false}}, several = {{"x", {"tensors"}, "the tensors, one after the other", true, true}};
-    const Attribute exact = {"exact", "infinities, NaN and the sign of zeros stay where single elements change their order or distance: one by one, instead of blocks of 32 x 32 or rows of 32 by the array", false, false};
+    const Attribute exact = {"exact", "infinities, NaN and the sign of zeros stay where single elements change their order: one by one, instead of blocks of 32 x 32 by the array", false, false};
+    // Elements that are not in the result must not reach it.
+    const Attribute bits = {"exact", "false: single elements that change their distance may go through the array, rows of 32 at a time, which is faster, and loses infinities, NaN and the sign of zeros", true, false};
     const std::string turned = "rows of the last dimension in another order; where it does not stay the last, blocks of 32 x 32 elements turned by the array, where an infinity or NaN "
                                "spreads over 32 elements and zeros lose their sign";
-    const std::string apart = "; where neighbours become single elements or single elements neighbours, rows of up to 32 through the array to other lanes, where an infinity or NaN spreads over the row "
-                              "and zeros lose their sign";
+    const std::string apart = "; where neighbours become single elements or single elements neighbours, one by one, or with exact=false rows of up to 32 through the array to other lanes, where an infinity "
+                              "or NaN spreads over the row and zeros lose their sign";
     const auto row = [](std::string name, std::vector<std::string> schemas, std::string help, std::string algorithm, std::vector<DeclaredTensor> tensors, std::vector<Attribute> attributes, WorkloadArguments example,
                         std::function<std::unique_ptr<Workload>(Request)> make) {
         OperatorDeclaration declaration;
@@ -247,15 +249,15 @@ std::vector<OperatorDeclaration> movement_operators() {
         row("transpose", {"transpose.int"}, "two dimensions exchanged", turned, one,
             {{"dim0", "one dimension", 1, false}, {"dim1", "the other", 2, false}, exact}, {{"shape", "8x128x12x64"}, {"dim0", "1"}, {"dim1", "2"}}, transpose),
         row("slice", {"slice.Tensor", "narrow"}, "every step-th from start to end of a dimension", "a box of the tensor" + apart, one,
-            {{"dim", "the dimension", 0, false}, {"start", "the first", nullptr, false}, {"end", "behind the last", nullptr, false}, {"step", "every how manieth", 1, false}, exact}, {{"shape", "1024x1024"}, {"dim", "0"}, {"start", "8"}, {"end", "40"}}, slice),
+            {{"dim", "the dimension", 0, false}, {"start", "the first", nullptr, false}, {"end", "behind the last", nullptr, false}, {"step", "every how manieth", 1, false}, bits}, {{"shape", "1024x1024"}, {"dim", "0"}, {"start", "8"}, {"end", "40"}}, slice),
         row("select", {"select.int"}, "one index of a dimension, which goes", "a box of the tensor" + apart, one,
-            {{"dim", "the dimension", 0, false}, {"index", "which", 0, false}, exact}, {{"shape", "8x256x256"}, {"dim", "1"}, {"index", "0"}}, select),
+            {{"dim", "the dimension", 0, false}, {"index", "which", 0, false}, bits}, {{"shape", "8x256x256"}, {"dim", "1"}, {"index", "0"}}, select),
         row("expand", {"expand"}, "dimensions of 1 repeated", "read once, written as often as it repeats", one,
             {{"size", "the result's sizes, -1 for the tensor's own", nlohmann::json::array({8, 256, 256}), false}, {"implicit", "of no effect", false, false}}, {{"shape", "1x256x256"}, {"size", "8,256,256"}}, expand),
         row("cat", {"cat"}, "tensors one after the other along a dimension", "a box for each tensor" + apart, several,
-            {{"dim", "the dimension", 0, false}, exact}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, cat),
+            {{"dim", "the dimension", 0, false}, bits}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, cat),
         row("stack", {"stack"}, "tensors one after the other along a new dimension", "a box for each tensor" + apart, several,
-            {{"dim", "the new dimension", 0, false}, exact}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, stack),
+            {{"dim", "the new dimension", 0, false}, bits}, {{"shape", "128x256,128x256"}, {"dim", "0"}}, stack),
         row("pad", {"pad", "constant_pad_nd"}, "a constant around the tensor", "the tensor, and a box for what lies between its rows, its planes, and so on", one,
             {{"pad", "elements before and after, the last dimension first", nlohmann::json::array({1, 1}), false}, {"mode", "constant", "constant", false}, {"value", "the constant, 0 if left out", nullptr, false}},
             {{"shape", "64x62x62"}, {"pad", "1,1,1,1"}}, pad),
