@@ -70,7 +70,8 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     const bool masks_may_become_free = masks && masks->limits();
     auto markers = std::count_if(graph.ops.begin(), graph.ops.end(), is_marker);
     int idle = 0;   // cycles in which nothing was scheduled
-    // In order, operations that wait for nothing would still run far ahead of the others.
+    // In order, operations that wait for nothing would still run far ahead of the others. Where these wait for one of them, such as a
+    // constant at the end of the block, the window grows until it is in reach.
     constexpr int most_ahead = 96;
     int first_open = 0;
     for (int cycle = 0; done < n; cycle++) {
@@ -81,7 +82,7 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
             const int i = ready.at(r);
             if (full && markers == 0) break;
             if (i == Ready::gone) continue;
-            if (in_order && i > first_open + most_ahead) break;
+            if (in_order && i > first_open + most_ahead + idle) break;
             const bool marker = is_marker(graph.ops[i]);
             if ((!marker && (full || table.refuses(claims[i], cycle))) || earliest[i] > cycle || (masks && !masks->fits(i))) continue;
             if (marker) {
