@@ -66,6 +66,12 @@ int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span>
     return most;
 }
 
+// Of `all` registers, those that do not fit `room`, at even distances: what is read beside them then needs few other registers at a time.
+bool spills(size_t i, size_t all, size_t room) {
+    const size_t over = all > room ? all - room : 0;
+    return (i + 1) * over / all != i * over / all;
+}
+
 }  // namespace
 
 // Scalars: the operands of one operation in different banks, inner loops first.
@@ -222,7 +228,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             role.shares.assign(role.banks.size(), 0);
             const size_t even = role.banks.size() - rest;
             for (size_t i = 0; i < role.registers.size(); i++) {
-                const size_t at = rest && i % static_cast<size_t>(at_once) >= even * registers_for_one_bank ? even : i % even;
+                const size_t at = rest && spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once), even * registers_for_one_bank) ? even : i % even;
                 kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
                 role.shares[at] += 1 / static_cast<double>(role.registers.size());
                 load[role.banks[at]]++;
@@ -233,6 +239,20 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         return total;
     };
     if (const double even = place(false); even > 0 && place(true) >= even) place(false);
+
+    // What an operation of an inner loop reads beside a register of its bank moves to another one, if it lives in this block only.
+    int next = 0;
+    for (size_t b = 0; b < blocks.size(); b++)
+        for (const Op &op : blocks[b].ops) {
+            if (!inner(b) || !op.src[0].defined() || !op.src[1].defined() || op.src[0] == op.src[1] || !is_vector(op.src[0]) || !is_vector(op.src[1])) continue;
+            const int bank = kernel.registers[op.src[0].id].bank;
+            if (kernel.registers[op.src[1].id].bank != bank) continue;
+            for (Reg r : {op.src[0], op.src[1]}) {
+                if (spans.at(r).first != spans.at(r).last) continue;
+                kernel.registers[r.id].bank = static_cast<int8_t>((bank + 1 + next++ % (banks - 1)) % banks);
+                break;
+            }
+        }
 }
 
 }  // namespace atalla::codegen
