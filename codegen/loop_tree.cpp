@@ -82,6 +82,19 @@ Loop *innermost_of(const Loop &loop) {
     return last != nullptr && !has_loop(last->body) ? last : nullptr;
 }
 
+std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop) {
+    if (Loop *inner = innermost_of(loop)) return {inner, loop.extent};
+    Loop *only = nullptr;
+    for (const Node &node : loop.body) {
+        if (!node.loop) continue;
+        if (only != nullptr) return {nullptr, 0};
+        only = node.loop.get();
+    }
+    if (only == nullptr) return {nullptr, 0};
+    const auto [inner, turns] = innermost_of_nest(*only);
+    return {inner, loop.extent * turns};
+}
+
 std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
     if (!body[at].copy || body[at].copy->load) return std::nullopt;
     const Copy &copy = *body[at].copy;

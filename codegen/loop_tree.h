@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/kernel_ir.h"
@@ -39,6 +40,8 @@ int64_t operations(const Loop &loop);
 Loop *longest_loop(const Body &body);
 // The last loop inside a loop; null if there is none, or if it has loops of its own.
 Loop *innermost_of(const Loop &loop);
+// The same where it may be inside of loops that are the only ones where they stand, and how many turns of all these there are.
+std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop);
 
 // Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
 std::optional<size_t> first_use_in_next(const Body &body, size_t at);

@@ -511,15 +511,15 @@ private:
         size_t at_node = hot.body.size();
         for (size_t i = 0; i < hot.body.size(); i++)
             if (hot.body[i].loop) at_node = i;
-        Loop *const inner = innermost_of(hot);
+        const auto [inner, turns] = innermost_of_nest(hot);
         // At a distance from each other, so that no group waits for the one before.
-        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {c, more, 0, {}}, hot.extent, *inner, code_, body)) return;
+        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {c, more, 0, {}}, turns, *inner, code_, body)) return;
         const Reg left = groups_left(c, loop, body);
         if (streams(hot) && plan_beside(c, left, hot)) return;
         Body one;
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
-        if (inner != nullptr && hot.extent * (sure_iterations(*inner) - 1) >= c.run.count &&   // one iteration is for a result
+        if (inner != nullptr && turns * (sure_iterations(*inner) - 1) >= c.run.count &&   // one iteration is for a result
             one.size() <= most_side_operations) {
             inner->body.push_back(side(left, one));
             return;
