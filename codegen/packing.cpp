@@ -37,7 +37,7 @@ public:
                 if (loop_of(b) >= 0) pipeline(b);
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
-        for (const size_t b : pipelined_) pack_nest_densely(b);
+        for (const size_t b : pipelined_) pack_nests_densely(b);
         const auto is_loop_body = [&](size_t b) { return pipelined_.count(b) > 0; };
         keep_loads_behind_stores(kernel_, blocks_, delays_, is_loop_body);
         delays_.keep_weights_apart(blocks_, is_loop_body);
@@ -58,8 +58,10 @@ public:
 
 private:
     // The blocks of the loop around the one that block b is: the first and the last. Nothing if there is none.
-    std::optional<std::pair<int, int>> nest_around(size_t b) const {
-        size_t last = b + 1;
+    std::optional<std::pair<int, int>> nest_around(size_t b) const { return nest_around({static_cast<int>(b), static_cast<int>(b)}); }
+    std::optional<std::pair<int, int>> nest_around(const std::pair<int, int> &inner) const {
+        const auto b = static_cast<size_t>(inner.first);
+        auto last = static_cast<size_t>(inner.second) + 1;
         while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target >= static_cast<int>(b))) last++;
         if (last == blocks_.size()) return std::nullopt;
         return std::pair(blocks_[last].end.target, static_cast<int>(last));
@@ -69,14 +71,17 @@ private:
     // many packets less?
     bool fits_cache(size_t b, int64_t less = 0) const {
         const auto nest = nest_around(b);
-        if (!nest) return true;
-        const auto [first, last] = *nest;
+        return !nest || packets_of(*nest) - less <= most_packets();
+    }
+    int64_t most_packets() const { return machine_.icache.bytes / machine_.issue.packet_bytes; }
+    int64_t packets_of(const std::pair<int, int> &nest) const {
+        const auto [first, last] = nest;
         int64_t packets = 0;
         for (size_t i = 0; i < blocks_.size(); i++) {
             const int at = blocks_[i].from_block >= 0 ? blocks_[i].from_block : static_cast<int>(i);
             if (at >= first && at <= last) packets += static_cast<int64_t>(blocks_[i].packets.size());
         }
-        return (packets - less) * machine_.issue.packet_bytes <= machine_.icache.bytes;
+        return packets;
     }
 
     // The loop of which a block is the whole body, or -1.
@@ -145,24 +150,27 @@ private:
         std::vector<OpGroup> packets;
     };
     void keep_densest(size_t b, std::vector<Variant> variants) {
-        constexpr int64_t longer = 8;   // one of so many cycles
+        constexpr int64_t longer = 4;   // one of so many cycles
         const int64_t least = std::ranges::min_element(variants, {}, &Variant::cycles)->cycles;
         std::erase_if(variants, [&](const Variant &variant) { return variant.cycles > least + least / longer; });
         densest_[b] = std::move(std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); })->packets);
     }
 
-    // Where the nest around a loop leaves the instruction cache, and would not if its straight code took fewer packets, it does.
-    void pack_nest_densely(size_t b) {
-        const auto nest = nest_around(b);
-        if (!nest || fits_cache(b)) return;
+    // Where one of the nests around a loop leaves the instruction cache, and would not if its straight code took fewer packets, it does.
+    void pack_nests_densely(size_t b) {
+        for (auto nest = nest_around(b); nest; nest = nest_around(*nest))
+            if (packets_of(*nest) > most_packets() && !pack_densely(*nest)) return;
+    }
+    bool pack_densely(const std::pair<int, int> &nest) {
         std::map<size_t, std::vector<OpGroup>> before;
         for (auto &[straight, packets] : densest_) {
-            if (static_cast<int>(straight) < nest->first || static_cast<int>(straight) > nest->second || packets.size() >= blocks_[straight].packets.size()) continue;
+            if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second || packets.size() >= blocks_[straight].packets.size()) continue;
             before[straight] = blocks_[straight].packets;
             blocks_[straight].packets = packets;
         }
-        if (fits_cache(b)) return;
+        if (packets_of(nest) <= most_packets()) return true;
         for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
+        return false;
     }
 
     StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_transfers(b)}; }
