@@ -22,7 +22,7 @@ public:
         : ConvolutionImage(shape, machine, point), row_unroll_(static_cast<int>(point["row_unroll"])), in_registers_(point["sums_in_registers"] != 0),
           back_at_end_(point["back_at_end"] != 0) {
         for (const Strips &strips : plan_.sizes)
-            products_.emplace_back(strips, products_.empty() ? "" : "_low", plan_.strip_columns, static_cast<int>(shape.k_tiles()), tiles_of(out_), point["first_apart"] != 0);
+            products_.emplace_back(strips, products_.empty() ? "" : "_low", plan_, static_cast<int>(shape.k_tiles()), tap_tiles_, tiles_of(out_), point["first_apart"] != 0);
     }
 
     KernelDefinition build() {
@@ -46,12 +46,13 @@ private:
     struct Products : Dot {
         Strips strips;
         Func filter, biases, sums;
-        RDom r;     // columns and rows of a strip, k tiles
+        RDom r;     // columns and rows of a strip, k tiles; in line: its places, k tiles of a row of the kernel, rows of the kernel
         RDom all;   // where there are several sizes: places of a strip, strips, blocks of output channels
 
-        Products(const Strips &strips, const std::string &suffix, int columns, int k_tiles, int blocks, bool first_apart)
-            : Dot("product" + suffix), strips(strips), filter("filter" + suffix), biases("biases" + suffix), sums("sums" + suffix), r(0, columns, 0, strips.rows, 0, k_tiles, first_apart ? "r" : "r_alike"),
-              all(0, columns * strips.rows, 0, strips.count, 0, blocks, "all" + suffix) {}
+        Products(const Strips &strips, const std::string &suffix, const ConvolutionPlan &plan, int k_tiles, int row_tiles, int blocks, bool first_apart)
+            : Dot("product" + suffix), strips(strips), filter("filter" + suffix), biases("biases" + suffix), sums("sums" + suffix),
+              r(0, plan.strip_columns, 0, plan.in_line ? row_tiles : strips.rows, 0, plan.in_line ? k_tiles / row_tiles : k_tiles, first_apart ? "r" : "r_alike"),
+              all(0, plan.strip_columns * strips.rows, 0, strips.count, 0, blocks, "all" + suffix) {}
     };
 
     // The kernel: a row of 32 channels for each output channel and k tile.
@@ -96,11 +97,10 @@ private:
     void define_product(Products &product) {
         const auto &[first, count, rows] = product.strips;
         const Expr channel = co * lanes + w;
-        product.weights(k, w, co, t, g) = along_taps() ? product.filter(k, t, channel, g) : product.filter(k, channel, t, g);
+        const Expr tile = plan_.in_line ? ry * tap_tiles_ + t : Expr(t);
+        product.weights(k, w, co, ry, t, g) = along_taps() ? product.filter(k, tile, channel, g) : product.filter(k, channel, tile, g);
         product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
-        const int across = columns_ / plan_.strip_columns;
-        const Expr row = first + st / across * rows + ry, column = st % across * plan_.strip_columns + rx;
-        product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image(q, column, image_row(row, t), yb, g, b)) * f32(product.weights(q, o, co, t, g));
+        product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image_of(product.strips)) * f32(product.weights(q, o, co, plan_.in_line ? Expr(ry) : Expr(0), t, g));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
         if (shape_.bias) {
@@ -111,11 +111,18 @@ private:
         const RDom &r = product.r;
         Func sums = product.sums;
         sums(o, p, st, yb, co, g, b) = start;
-        const Expr at = r.y * plan_.strip_columns + r.x;
-        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
+        const Expr at = plan_.in_line ? Expr(r.x) : r.y * plan_.strip_columns + r.x;
+        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b) : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
         if (one_size()) finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
         else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
+    }
+    // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
+    Expr image_of(const Strips &strips) {
+        if (plan_.in_line) return image(q, st * plan_.strip_columns + rx + ry * (static_cast<int>(shape_.dilation_y) * columns_), t, yb, g, b);
+        const int across = columns_ / plan_.strip_columns;
+        const Expr row = strips.first + st / across * strips.rows + ry, column = st % across * plan_.strip_columns + rx;
+        return image(q, column, image_row(row, t), yb, g, b);
     }
     bool one_size() const { return products_.size() == 1; }
     void define_result() {
@@ -137,15 +144,6 @@ private:
     // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
     bool along_taps() const { return machine_.timed() && shape_.packed && !folded_ && in_ % lanes == 0 && out_ % lanes == 0 && weight_unroll_ == lanes; }
 
-
-    // Tiles of results that are turned back before they leave: some, so that they leave while the next ones are turned.
-    int chunk() const {
-        constexpr int most = 64;
-        const int tiles = tiles_of(plan_.pixels);
-        for (int part = most; part > 2; part--)
-            if (tiles % part == 0) return part;
-        return tiles;
-    }
     // The loop over blocks of output channels.
     LoopLevel products_at(const Products &product) const {
         if (!one_size()) return LoopLevel(finished, product.all.z);
@@ -157,7 +155,7 @@ private:
         Var vars[] = {p, yb, o, g, b};
         for (size_t d = 0; d < 5; d++) out.bound(vars[d], 0, extents[d]);
         Var pl("pl"), pq("pq"), oi("oi");
-        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf).split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf).split(pq, pc, pq, chunk());
+        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf).split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf).split(pq, pc, pq, plan_.tiles_turned_back());
         out.reorder({pl, pq, oi, pc, oo, yb, g, b});
         whole_loops(out);
         fix_shape(out.output_buffer(), {plan_.pixels, plan_.blocks, out_, shape_.groups, shape_.images});
@@ -214,24 +212,24 @@ private:
         }
         order.insert(order.end(), {r.y, r.z});
         update.reorder(order).vectorize(o, lanes);
-        schedule_dot(product, sums, r.z, column, o);
+        schedule_dot(product, sums, plan_.in_line ? r.y : r.z, column, o);
     }
 
     void schedule_back() {
-        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_rows * columns_).bound_storage(p, plan_.stored_pixels());
+        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
         if (back_at_end_) finished.bound_extent(co, tiles_of(out_));
-        planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, chunk()).vectorize(l, lanes);
+        planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, plan_.tiles_turned_back()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
-        schedule_turn(back, planes, pt, iu, l, LoopLevel(out, back_at_end_ ? yb : oo));
-        two_slots(planes, tiles_of(plan_.pixels) / chunk() * tiles_of(out_) * blocks());
+        schedule_turn(back, planes, pt, iu, l, LoopLevel(out, pc));
+        two_slots(planes, tiles_of(plan_.pixels) / plan_.tiles_turned_back() * tiles_of(out_) * blocks());
         in_pads({finished, planes});
     }
 
     KernelDefinition kernel() const {
         KernelDefinition kernel = kernel_of(out, f, bias);
         if (machine_.timed()) {
-            if (results_by_channel()) kernel.layouts["planes"] = {0, chunk()};
+            if (results_by_channel()) kernel.layouts["planes"] = {0, plan_.tiles_turned_back()};
             for (const Products &product : products_)
                 if (along_taps()) kernel.lay_out(product.filter, {0, taps_ * channel_tiles_});
         }
@@ -325,9 +323,16 @@ ConvolutionDiagonal ConvolutionShape::diagonal() const {
 }
 
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
-    : rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
+    : in_line(point["in_line"] != 0), rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
     if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result, and strips are whole rows or divide one; those of two sizes have the rows of a block");
+    if (in_line) {
+        pixels = static_cast<int>(shape.rows() * shape.columns());
+        strips = ceil_div(pixels, strip_columns);
+        stored_rows = rows;
+        sizes = {{0, strips, 1}};
+        return;
+    }
     const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);   // strips
     strips = below * across;
     pixels = rows * columns;
@@ -341,8 +346,17 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
     }
 }
 
+int ConvolutionPlan::tiles_turned_back() const {
+    constexpr int most = 64;
+    const int tiles = tiles_of(pixels);
+    for (int part = most; part > 2; part--)
+        if (tiles % part == 0) return part;
+    return tiles;
+}
+
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
     const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
+    if (point["in_line"]) return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 && strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
     if (shape.rows() % rows != 0 || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
     const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
     return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);

@@ -74,6 +74,23 @@ struct ConvolutionShape {
     ConvolutionDiagonal diagonal() const;
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;
+    // Are the places of the result those of the image, so that both may pass without regard to where rows end?
+    // Rows and strips begin in the same pad, so that the pad of every place is known.
+    static constexpr int64_t places_together = 4;
+    bool places_in_line() const { return !rows_on_lanes() && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
+    // Places in line that are turned at once: equal parts of a plane.
+    int64_t line_lanes() const {
+        int64_t part = lanes;
+        while (part > places_together && height * width % part != 0) part -= places_together;
+        return part;
+    }
+    // So many of these parts come together.
+    int64_t line_blocks() const {
+        const int64_t all = height * width / line_lanes();
+        int64_t blocks = 16;
+        while (all % blocks != 0) blocks--;
+        return blocks;
+    }
     // The band of rows of the result with the fewest steps of the array; one row where F is not banded. Window 0: none fits the lanes.
     ConvolutionBand band() const;
     // Extents, innermost first.
@@ -101,13 +118,17 @@ struct Strips {
 // The blocks that a point cuts the result into.
 struct ConvolutionPlan {
     ConvolutionPlan(const ConvolutionShape &shape, const Point &point);
-    // Strips are whole rows or divide one, and those of two sizes have together the rows of a block.
+    // Strips are whole rows or divide one, and those of two sizes have together the rows of a block; in line they are any number of places.
     static bool possible(const ConvolutionShape &shape, const Point &point);
+    bool in_line;                     // strips and what is turned at once are places that follow each other in a plane
     int rows, blocks;                 // rows of the result for which the image is turned at once
     int strip_columns, strip_rows;    // what one load of the weights serves
     int stored_rows, strips, pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
     std::vector<Strips> sizes;        // of the strips: all alike, or some a row less than the others, so that they have the rows of a block and no more
-    int stored_pixels() const { return std::max(round_up(pixels, lanes), pixels / rows * stored_rows); }
+    // Tiles of results that are turned back before they leave: some, so that they leave while the next ones are turned.
+    int tiles_turned_back() const;
+    int stored_places() const { return in_line ? strips * strip_columns : pixels / rows * stored_rows; }   // of all strips
+    int stored_pixels() const { return std::max(round_up(pixels, lanes), stored_places()); }
 };
 
 // Sums over 32 lanes in float32, rounded to bf16, and in bf16, beginning with the bias, over the rows of the kernel, its columns and the

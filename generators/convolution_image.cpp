@@ -14,7 +14,9 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       channel_tiles_(static_cast<int>(shape.channel_tiles())), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
       taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
       width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
-      step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])), image_at_once_(point["image_at_once"] != 0),
+      step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
+      line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
+      image_at_once_(point["image_at_once"] != 0),
       band_(static_cast<int>(shape.band_rows())) {}
 
 // The image, a row of 32 channels for each place: brought as it is and turned. A place is stored for each column of the
@@ -22,6 +24,10 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
 // the kernel's rows are on lanes.
 void ConvolutionImage::define_image() {
     identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+    if (plan_.in_line) {
+        define_line();
+        return;
+    }
     const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
     const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
     Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
@@ -81,6 +87,35 @@ void ConvolutionImage::turn(Turn &dot, const Expr &tile, const Var &lane, const 
     dot.part(part) += f32(dot.rows(q, i % lanes)) * f32(dot.weights(read));
 }
 
+// The planes as they lie in memory, 32 elements of 32 channels at a time. Place p of the plane of a column of the kernel is what place p of the
+// result reads in its first row: what that column reads beyond the end of a row is the beginning of the next one, and is cleared.
+void ConvolutionImage::define_line() {
+    const int dilation_x = static_cast<int>(shape_.dilation_x), above = static_cast<int>(shape_.padding_y) * width_, pads = static_cast<int>(machine_.pad.count);
+    const Expr element = x((xb * line_chunk_ + y) * line_lanes_ + min(k, line_lanes_ - 1), (b * groups() + g) * in_ + cb * lanes + l);
+    raw(k, l, y, xb, cb, g, b) = line_lanes_ < lanes ? bf16(0.0f) : element;
+    if (line_lanes_ < lanes) raw(k, l, y, xb, cb, g, b) = select(k < line_lanes_, element, undef<BFloat>());
+    turn(turned, raw(k, w, y, xb, cb, g, b), l, y, {xb, cb, g, b});
+    turned_place(l, i, xb, cb, g, b) = bf16(turned.part(l, i, xb, cb, g, b));
+    image(l, px, z, yb, g, b) = undef<BFloat>();
+    const Expr place = line_from[2] * lanes + line_from[1];
+    const Expr element_at = (line_from[3] * line_chunk_ + line_from[2]) * line_lanes_ + line_from[1];
+    image(l, above + padding_x_ + element_at - line_from[0] * dilation_x, line_from[0] * channel_tiles_ + line_from[4], yb, g, b) = turned_place(l, place, line_from[3], line_from[4], g, b);
+    // Above and below.
+    const int behind = above + width_ * static_cast<int>(shape_.height), read = plan_.stored_places() + static_cast<int>((shape_.kernel_y - 1) * shape_.dilation_y) * width_;
+    zeros_.push_back(RDom(0, round_up(above, pads), 0, tap_tiles_, "above"));
+    zeros_.push_back(RDom(behind, round_up(std::max(read - behind, 1), pads), 0, tap_tiles_, "below"));
+    // Beside: so many rows that their places begin in the same pad again are straight-line code.
+    const int rows = round_up(static_cast<int>(shape_.height) + 2, pads);
+    for (int column = 0; column < taps_x_; column++) {
+        const int shift = column * dilation_x - padding_x_, first = shift < 0 ? 0 : width_ - shift;
+        if (shift != 0) zeros_.push_back(RDom(first, std::min(std::abs(shift), width_), -1, rows, column * channel_tiles_, channel_tiles_, "beside"));
+    }
+    for (const RDom &zero : zeros_) {
+        if (zero.dimensions() == 2) image(l, zero.x, zero.y, yb, g, b) = bf16(0.0f);
+        else image(l, above + zero.y * width_ + zero.x, zero.z, yb, g, b) = bf16(0.0f);
+    }
+}
+
 Expr ConvolutionImage::image_row(const Expr &row, const Expr &tile) const {
     const int dilation = static_cast<int>(shape_.dilation_y);
     return row * (step_y_ * tap_tiles_) + (dilation == 1 || taps_y_ == 1 ? tile : tile % tap_tiles_ + tile / tap_tiles_ * (dilation * tap_tiles_));
@@ -96,7 +131,7 @@ KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &
         kernel.inputs.push_back({"bias", shape_.bias_extents()});
     }
     kernel.outputs = {{"Y", shape_.out_extents()}};
-    if (image_by_channel()) kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
+    if (image_by_channel() && !plan_.in_line) kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
     return kernel;
 }
 
@@ -118,6 +153,10 @@ void ConvolutionImage::two_slots(Func func, int64_t blocks) const {
 
 void ConvolutionImage::schedule_image(Func out) {
     identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
+    if (plan_.in_line) {
+        schedule_line(out);
+        return;
+    }
     if (image_at_once_) {
         raw.compute_at(out, g);
     } else if (channel_tiles_ > 1 && in_ % lanes == 0) {
@@ -139,6 +178,27 @@ void ConvolutionImage::schedule_image(Func out) {
     turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
     if (missing_rows()) turning.unroll(from[4]);
     schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));
+    turned_place.compute_at(image, unrolled).vectorize(l, lanes);
+    in_registers({turned_place});
+    in_pads({identity, raw, image});
+}
+
+void ConvolutionImage::schedule_line(Func out) {
+    const int pads = static_cast<int>(machine_.pad.count);
+    raw.compute_at(image, line_from[3]).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(y, line_chunk_);
+    two_slots(raw, int64_t{line_chunks_} * channel_tiles_);
+    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes).align_storage(px, pads);
+    RVar outer("io"), unrolled("i_unroll");
+    image.update(0).unroll(line_from[0]).split(line_from[1], outer, unrolled, line_lanes_).reorder(l, line_from[0], unrolled, outer, line_from[2], line_from[3], line_from[4]).vectorize(l, lanes);
+    int update = 1;
+    for (const RDom &zero : zeros_) {
+        RVar inner("pads");
+        Stage clear = image.update(update++);
+        if (zero.dimensions() == 2) clear.split(zero.x, outer, inner, pads).unroll(inner);
+        else clear.split(zero.y, outer, inner, pads).reorder(l, zero.x, inner, outer, zero.z).unroll(zero.x).unroll(inner);
+        clear.vectorize(l, lanes);
+    }
+    schedule_turn(turned, image, line_from[2], unrolled, l, LoopLevel(out, yb));
     turned_place.compute_at(image, unrolled).vectorize(l, lanes);
     in_registers({turned_place});
     in_pads({identity, raw, image});

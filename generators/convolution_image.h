@@ -48,10 +48,11 @@ protected:
     const bool folded_;   // the kernel's rows are on lanes
     const ConvolutionPlan plan_;
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, weight_unroll_;
+    const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
     const int band_;   // rows of the result that the lanes of one place serve
 
-    Halide::ImageParam x = vocabulary::tensor("X", shape_.x_extents());
+    Halide::ImageParam x = vocabulary::tensor("X", plan_.in_line ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images} : shape_.x_extents());
     Halide::Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, yb{"yb"};
     Halide::Func identity{"identity"}, raw{"raw"}, turned_place{"turned_place"}, image{"image"};
     Turn turned{"turned"};
@@ -70,11 +71,17 @@ private:
     }
     // Rows of the padded image that come together.
     int rows_brought() const { return raw_rows() + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows * static_cast<int>(shape_.stride_y) : 0); }
+    // Places in line: planes for each column of the kernel and block of channels, whose places follow each other.
+    void define_line();
+    void schedule_line(Halide::Func out);
     int image_z() const { return image_rows() * tap_tiles_; }
 
     // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
     Halide::RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<Halide::RDom> borders_ = borders();
+    // In line: columns of the kernel, places of a block, blocks that come together, such groups, blocks of channels.
+    Halide::RDom line_from{0, taps_x_, 0, line_lanes_, 0, line_chunk_, 0, line_chunks_, 0, channel_tiles_, "line_from"};
+    std::vector<Halide::RDom> zeros_;   // in line: places around the image and beside its rows
 };
 
 }  // namespace atalla

@@ -12,7 +12,7 @@ constexpr int64_t most_strip_rows = 32;
 
 // Vector registers that a strip with its sums in registers leaves for weights, places and results on their way; where the adder sums,
 // results wait for it.
-int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 80 : 90; }
+int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 55 : 90; }
 int64_t most_sums(const Machine &machine) { return machine.regs.vector - 1 - registers_in_flight(machine); }
 
 // Rows of the padded image that a block of the result reads, those stored as places, and places in each.
@@ -30,14 +30,16 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
+    if (point["in_line"]) all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x * channel_tiles;
     // Blocks of channels come one by one, into two slots, where none of them is filled up.
     const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
-    all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
+    if (point["in_line"]) all += 2 * shape.line_blocks() * lanes;
+    else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
     all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size()) : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
     const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
-    return all + finished + (point["sums_in_registers"] ? 2 : 3) * pixels + 2 * lanes + machine.pad.count;
+    return all + finished + (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) + 2 * lanes + machine.pad.count;
 }
 
 int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machine) {
@@ -70,6 +72,12 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     if (band == 1) channels.push_back(0);
     for (int64_t part = 1; part <= shape.out && band > 1; part++)
         if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine))) channels.push_back(part);
+    // In line a strip is any number of places: the equal parts of all that fit the registers.
+    const bool in_line = shape.places_in_line() && machine.sa.psum_in && machine.timed();
+    if (in_line)
+        for (int64_t count = 1, places = shape.rows() * columns; count <= places; count++)
+            if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together); part <= most_sums(machine) && part >= most_sums(machine) / 4)
+                if (std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end()) strip_columns.push_back(part);
     Space space;
     space.parameter("rows", "rows of the result for which the image is turned at once", rows)
         .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
@@ -82,7 +90,12 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
         .parameter("channels", "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 elsewhere: places stream past 32 channels", channels)
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike"}, "A strip is a part of a row or whole rows; strips of two sizes have the rows of a block that those of one size do not divide.",
+    space.choice("in_line", "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones", in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.constraint("in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"}, "Strips of places in line have their sums in registers, which are cleared, and one block.",
+                     [](const Point &point) {
+                         return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] && point["weight_unroll"] == lanes);
+                     });
+    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line"}, "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the rows of a block that those of one size do not divide.",
                      [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
     space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
     space.constraint("strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
@@ -107,20 +120,20 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                          });
     space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels", "in_line"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
-                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 7 / 8;
+                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * (point["in_line"] ? 31 : 28) / 32;
                      });
     return space;
 }
 
 Point convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {
     if (shape.band_rows() > 1)
-        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}};
+        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
-    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}};
+    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}};
 }
 
 // What a strip of so many places takes for 32 output channels, or for those that stream past its places.
@@ -130,8 +143,8 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 96, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75,
                      strip_overhead = 250, pad_result = 40;
     // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a result and of
-    // clearing a sum, which the multiplier does.
-    constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, clear_code = 1, clear = 2.5;
+    // a result that is cleared; constants of the places' rows, which places in line share with the results.
+    constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, cleared_results = 0.79, row_constants = 45, clear = 1.8;
     // What streams past weights: the places, or channels past those.
     const auto channels = static_cast<double>(point["channels"]), strip = channels > 0 ? channels * static_cast<double>(shape.band_rows()) : places;
     const double load = weights_cycles(point);
@@ -146,7 +159,7 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
     // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
     double strip_code = code + strip * 1.5 + switch_cost;
-    if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first : strip * clear_code) + strip * psum_results;
+    if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first + strip * psum_results : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
     const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
     return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
 }
@@ -159,7 +172,8 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     for (const Strips &size : plan.sizes) strips += size.count * strip_cycles(shape, machine, point, static_cast<double>(size.rows * plan.strip_columns));
     const auto out_tiles = static_cast<double>(tiles_of(shape.out)), problems = static_cast<double>(shape.images * shape.groups * plan.blocks);
     const double turn = lanes * turn_row + switch_cost + weights_cycles(point);
-    const double image = static_cast<double>(image_rows(shape, plan) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
+    const double image = point["in_line"] ? static_cast<double>(shape.height * shape.width / shape.line_lanes() * shape.channel_tiles()) * turn :
+                         static_cast<double>(image_rows(shape, plan) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
     const double kernel = shape.packed ? 0 : lanes * static_cast<double>(shape.channel_tiles()) * (turn + static_cast<double>(shape.taps()) * turn_row);
     const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
     // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for once.

@@ -148,6 +148,32 @@ TEST(Convolution, StripsOfTwoSizesHaveTheRowsOfABlock) {
         }
 }
 
+// Strips of places in line, which begin and end inside rows, and planes that are turned as they lie in memory: groups, images, a bias, wide, high
+// and dilated kernels, and parts of a plane with fewer elements than lanes.
+TEST(Convolution, StripsArePlacesInLine) {
+    struct Case {
+        WorkloadArguments arguments;
+        int64_t rows, strip;
+    };
+    const std::vector<Case> cases = {
+        {{{"shape", "1x32x8x8,32x32x3x3"}, {"padding", "1"}}, 8, 24},         {{{"shape", "2x64x7x12,40x64x3x3,40"}, {"padding", "1"}}, 7, 28}, {{{"shape", "1x64x6x20,64x32x3x3"}, {"padding", "1"}, {"groups", "2"}}, 6, 120},
+        {{{"shape", "1x32x9x8,32x32x5x5"}, {"padding", "2"}}, 9, 36},         {{{"shape", "1x64x8x8,32x64x3x3"}, {"padding", "2"}, {"dilation", "2"}}, 8, 64}, {{{"shape", "1x32x5x12,32x32x1x3"}, {"padding", "0,1"}}, 5, 16},
+        {{{"shape", "1x32x9x8,32x32x4x3"}, {"padding", "0,1"}}, 6, 20}};
+    const Machine machine = find_machine("ax01-psum");
+    for (const Case &one : cases) {
+        WorkloadArguments arguments = one.arguments;
+        arguments["weight_layout"] = "packed";
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        SCOPED_TRACE(workload->title());
+        for (const int64_t back_at_end : {0, 1}) {
+            Point point = workload->naive_point(machine);
+            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows}, {"strip_rows", 1}, {"strip_columns", one.strip}, {"sums_in_registers", 1}, {"first_apart", 0}, {"back_at_end", back_at_end}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 1}})
+                point.set(parameter, value);
+            EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+        }
+    }
+}
+
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
@@ -285,7 +311,7 @@ TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
 
 // The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
 TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
-    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}};
+    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}};
     const auto run = [&](const char *expression) {
         const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
