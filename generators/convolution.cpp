@@ -221,7 +221,10 @@ private:
         planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, plan_.tiles_turned_back()).vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
-        schedule_turn(back, planes, pt, iu, l, LoopLevel(out, pc));
+        // The rows of the identity stay in registers beside the sums of strips that leave room for them.
+        constexpr int longest_beside = 175;
+        const bool stay = plan_.strip_columns * plan_.strip_rows <= longest_beside;
+        schedule_turn(back, planes, pt, iu, l, stay ? LoopLevel(out, back_at_end_ ? yb : oo) : LoopLevel(out, pc));
         two_slots(planes, tiles_of(plan_.pixels) / plan_.tiles_turned_back() * tiles_of(out_) * blocks());
         in_pads({finished, planes});
     }
