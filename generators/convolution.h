@@ -133,7 +133,7 @@ struct ConvolutionPlan {
 
 // Sums over 32 lanes in float32, rounded to bf16, and in bf16, beginning with the bias, over the rows of the kernel, its columns and the
 // blocks of channels, blocks of channels innermost. The array turns image, kernel and result between the layout of the tensors and that
-// of its vectors: an infinity or NaN spreads over its block of 32 x 32 elements.
+// of its vectors: an infinity or NaN spreads over what is turned with it (docs/convolution.md).
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla
