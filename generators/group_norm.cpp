@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/deviation.h"
 #include "generators/movement.h"
 #include "generators/pad_room.h"
 #include "generators/pipeline_workload.h"
@@ -190,7 +191,7 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     const Expr squared = strict_float(centred(n, c, g, i) * centred(n, c, g, i));
     square(n, c, g, i) = narrow ? select(n < area, squared, bf16(0.0f)) : squared;
     Total squares = total("squares", square);
-    scale(g, i) = machine_rcp(machine_sqrt(strict_float(strict_float(squares.sum(g, i) * share) + static_cast<float>(shape_.epsilon))));
+    scale(g, i) = inverse_deviation(squares.sum(g, i), shape_.channels * shape_.area, shape_.epsilon);
 
     Expr value = strict_float(centred(n, c, g, i) * bf16(scale(g, i)));
     if (shape_.weight) value = strict_float(value * spread(kernel, "weight", ones)(n % lanes, g * channels + c));
@@ -420,7 +421,7 @@ KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point 
     mean(g_, i_) = strict_float(sum.total(g_, i_) * share);
     const auto centred = [&](const Expr &at) -> Expr { return strict_float(xs(at, g_, i_) - bf16(mean(g_, i_))); };
     Total squares = total("squares", [&](const Expr &at) -> Expr { return strict_float(centred(at) * centred(at)); });
-    scale(g_, i_) = machine_rcp(machine_sqrt(strict_float(strict_float(squares.total(g_, i_) * share) + static_cast<float>(shape_.epsilon))));
+    scale(g_, i_) = inverse_deviation(squares.total(g_, i_), length, shape_.epsilon);
     const auto of_vector = [&](const std::string &name) -> Expr { return in_sections(spread(kernel, name, ones), name, size(result_rows(point)))(n_ % lanes, n_ / lanes, g_); };
     Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
     if (shape_.weight) value = strict_float(value * of_vector("weight"));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/column_softmax.h"
+#include "generators/deviation.h"
 #include "generators/lane_math.h"
 #include "generators/movement.h"
 #include "generators/row_workload.h"
@@ -160,11 +161,10 @@ public:
             x(k.n, k.m) = sum;
             k.each(x);
         }
-        const auto share = static_cast<float>(1 / static_cast<double>(shape_.length));
         Func mean("mean"), centred("centred"), square("square"), scale("scale");
         if (norm_.centred) {
             const Func total = k.sum("total", x);
-            mean(k.m) = strict_float(total(k.m) * share);
+            mean(k.m) = strict_float(total(k.m) * static_cast<float>(1 / static_cast<double>(shape_.length)));
             k.single(mean);
             centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(mean(k.m)));
             k.each_light(centred);
@@ -175,7 +175,7 @@ public:
         square(k.n, k.m) = shape_.length % 32 == 0 || !norm_.centred ? squared : select(k.n < k.length(), squared, bf16(0.0f));
         k.each_light(square);
         const Func squares = k.sum("squares", square);
-        scale(k.m) = machine_rcp(machine_sqrt(strict_float(strict_float(squares(k.m) * share) + static_cast<float>(norm_.epsilon))));
+        scale(k.m) = inverse_deviation(squares(k.m), shape_.length, norm_.epsilon);
         k.single(scale);
         Expr result = strict_float(value() * bf16(scale(k.m)));
         if (norm_.weight) result = strict_float(result * weight(k.n));

@@ -148,6 +148,14 @@ TEST_F(Rows, SkewedPassesOfLongRows) {
         }
 }
 
+// Squares of 1e-40, whose share in a sum the scalar unit would take for another number.
+TEST_F(Rows, NormsOfTinyRowsAreNumbers) {
+    std::vector<double> tiny;
+    for (int i = 0; i < 16 * 32; i++) tiny.push_back(1e-20 * (static_cast<double>(below(2001)) / 1000 - 1));
+    for (const char *name : {"layer_norm", "rms_norm"})
+        for (double value : results(name, {{"shape", "16x32"}}, tiny)) EXPECT_LT(std::abs(value), 1e-16) << name;
+}
+
 // Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes them.
 TEST_F(Rows, LightStepsOfLoopsAreMadeByTheirReaders) {
     if (!machine.timed()) GTEST_SKIP() << "such rows do not fit small pads";
