@@ -94,14 +94,8 @@ private:
         }
         const RDom r(ranges, "r"), q(0, size(lanes), "q");
         constexpr int tile_at = 3;   // in `r`
-        const auto with = [&](std::vector<Var> first) {
-            first.insert(first.end(), outer.begin(), outer.end());
-            return first;
-        };
-        const auto exprs = [&](std::vector<Expr> first) {
-            first.insert(first.end(), outer.begin(), outer.end());
-            return first;
-        };
+        const auto with = [&](std::vector<Var> first) { return followed_by(std::move(first), outer); };
+        const auto exprs = [&](std::vector<Expr> first) { return followed_by(std::move(first), outer); };
         // An element in the input (`from`) or in the result, of rows that lie as these say.
         const auto place = [&](int64_t base, int64_t MovedBox::Dim::*stride, const Expr &in_row, const std::vector<Expr> &at) {
             Expr index = size(base) + in_row + (begin(moved_.dims[0], down, at[2]) + at[0]) * size(moved_.dims[0].*stride) + (begin(moved_.dims[1], beside, at[3]) + at[1]) * size(moved_.dims[1].*stride);

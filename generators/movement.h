@@ -30,6 +30,12 @@ Shape row_major_strides(const Shape &shape);
 // input are moved one element at a time.
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes);
 
+// Dimensions of a tile, then those around it.
+template <class Index> std::vector<Index> followed_by(std::vector<Index> first, const std::vector<Halide::Var> &outer) {
+    first.insert(first.end(), outer.begin(), outer.end());
+    return first;
+}
+
 // A result that is one number everywhere, whatever the tensors: what operators give for tensors without elements.
 std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, const Shape &result, double value = 0);
 

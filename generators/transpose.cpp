@@ -93,14 +93,8 @@ private:
         }
         const RDom r(ranges, "r");
         constexpr int po_at = 4, qo_at = 5;   // in `r`: which tile
-        const auto with = [&](std::vector<Var> first) {
-            first.insert(first.end(), outer.begin(), outer.end());
-            return first;
-        };
-        const auto exprs = [&](std::vector<Expr> first) {
-            first.insert(first.end(), outer.begin(), outer.end());
-            return first;
-        };
+        const auto with = [&](std::vector<Var> first) { return followed_by(std::move(first), outer); };
+        const auto exprs = [&](std::vector<Expr> first) { return followed_by(std::move(first), outer); };
         // The input's dimensions, innermost first, are the result's in the order of their strides.
         std::vector<size_t> order(rank);
         for (size_t at = 0; at < rank; at++) order[at] = at;

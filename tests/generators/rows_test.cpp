@@ -154,6 +154,7 @@ TEST_F(Rows, NormsOfTinyRowsAreNumbers) {
     for (int i = 0; i < 16 * 32; i++) tiny.push_back(1e-20 * (static_cast<double>(below(2001)) / 1000 - 1));
     for (const char *name : {"layer_norm", "rms_norm"})
         for (double value : results(name, {{"shape", "16x32"}}, tiny)) EXPECT_LT(std::abs(value), 1e-16) << name;
+    for (double value : results("group_norm", {{"shape", "1x16x32"}, {"num-groups", "16"}}, tiny)) EXPECT_LT(std::abs(value), 1e-16);
 }
 
 // Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes them.
