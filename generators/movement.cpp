@@ -170,7 +170,7 @@ private:
             std::vector<MovedBox::Dim> dims = box.dims;
             int64_t run = 1;
             // Neighbours in the result that are none in the input are moved one by one.
-            Piece start{box, 1, 0, {}, {}};
+            Piece start{box, 1, 0, {}, {}, {}};
             start.box.dims.clear();
             if (!dims.empty() && dims[0].to == 1 && (box.input < 0 || dims[0].from == 1)) {
                 run = dims[0].extent;
@@ -403,15 +403,32 @@ std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, cons
     return std::make_unique<MovementWorkload>(request, result, std::vector<MovedBox>{box});
 }
 
+namespace {
+
+// Where nothing would go through the array a request that is `exact` is like any other: one text, a database's key, has its winners.
+WorkloadRequest whatever_exact(WorkloadRequest request) {
+    request.attributes.erase("exact");
+    nlohmann::json text = nlohmann::json::parse(request.text);
+    text.at("attributes").erase("exact");
+    request.text = text.dump();
+    return request;
+}
+
+}  // namespace
+
 std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) {
-    std::unique_ptr<Workload> moved = std::make_unique<MovementWorkload>(request, result, boxes);
-    if (element_count(result) == 0 || boxes.empty() || (request.attributes.contains("exact") && request.flag("exact"))) return moved;
-    for (MovedBox &box : boxes) simplify(box);
-    const bool turns = boxes.size() == 1 && request.tensors.size() == 1 && !boxes[0].dims.empty() && is_transpose(boxes[0], element_count(request.tensors[0].shape));
+    const auto moved = [&](const WorkloadRequest &by) { return std::make_unique<MovementWorkload>(by, result, boxes); };
+    std::vector<MovedBox> simple = boxes;
+    for (MovedBox &box : simple) simplify(box);
+    const bool any = element_count(result) > 0 && !simple.empty();
+    const bool turns = any && simple.size() == 1 && request.tensors.size() == 1 && !simple[0].dims.empty() && is_transpose(simple[0], element_count(request.tensors[0].shape));
     // Elements that are further apart come to their places in less time where blocks are turned.
     constexpr int64_t most_apart = 6;
-    if (const std::optional<Interleaving> rows = interleaving_of(boxes); rows && (!turns || rows->apart() <= most_apart)) return interleaving_workload(request, result, *rows, std::move(moved));
-    return turns ? transpose_workload(request, result, boxes[0], std::move(moved)) : std::move(moved);
+    std::optional<Interleaving> rows = any ? interleaving_of(simple) : std::nullopt;
+    if (rows && turns && rows->apart() > most_apart) rows.reset();
+    if (!rows && !turns) return moved(whatever_exact(request));
+    if (request.attributes.contains("exact") && request.flag("exact")) return moved(request);
+    return rows ? interleaving_workload(request, result, *rows, moved(request)) : transpose_workload(request, result, simple[0], moved(request));
 }
 
 }  // namespace atalla

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "generators/registry.h"
+#include "graph_import/infinities.h"
 #include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "model/aten_call.h"
@@ -54,7 +55,16 @@ PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions 
     return placed;
 }
 
-PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &options) {
+// What options and the graph's values add to a node's own arguments, for an operator that takes it.
+std::map<std::string, std::string> added_arguments(const Operator &op, const NodeCall &call, const std::vector<bool> &infinities, const PlacementOptions &options) {
+    std::map<std::string, std::string> added;
+    if (options.blocked_sums && takes_argument(op, "sums")) added["sums"] = "blocked";
+    if (takes_argument(op, "exact"))
+        added["exact"] = std::ranges::any_of(call.tensors, [&](ValueId id) { return infinities[static_cast<size_t>(id.index)]; }) ? "true" : "false";
+    return added;
+}
+
+PlacedNode place(const Graph &graph, const Node &node, const std::vector<bool> &infinities, const PlacementOptions &options) {
     PlacedNode placed;
     if (is_assertion(node) || is_scalar_only(graph, node)) {
         placed.place = PlacedNode::Dropped;
@@ -63,9 +73,12 @@ PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &o
     if (contains(options.on_host, node.target)) return on_host(node, "asked to run on the host", options);
     NodeCall call = aten_call(graph, node);
     Resolution found = resolve(call.call);
-    if (options.blocked_sums && found.place == Resolution::Accelerator && takes_argument(*found.op, "sums")) {
-        placed.added["sums"] = "blocked";
-        for (const auto &[name, value] : placed.added) call.call.arguments.push_back({name, {}, value});
+    if (found.place == Resolution::Accelerator) placed.added = added_arguments(*found.op, call, infinities, options);
+    if (!placed.added.empty()) {
+        for (const auto &[name, word] : placed.added) {
+            const nlohmann::json value = nlohmann::json::parse(word, nullptr, false);
+            call.call.arguments.push_back({name, {}, value.is_discarded() ? nlohmann::json(word) : value});
+        }
         found = resolve(call.call);
     }
     if (found.place == Resolution::View) {
@@ -93,10 +106,11 @@ PlacedNode place(const Graph &graph, const Node &node, const PlacementOptions &o
 }  // namespace
 
 std::vector<PlacedNode> place_nodes(const Graph &graph, const PlacementOptions &options) {
+    const std::vector<bool> infinities = intended_infinities(graph);
     std::vector<PlacedNode> placed;
     for (const Node &node : graph.nodes) {
         try {
-            placed.push_back(place(graph, node, options));
+            placed.push_back(place(graph, node, infinities, options));
         } catch (const Error &error) {
             placed.push_back(on_host(node, error.what(), options));
         }

@@ -18,7 +18,7 @@ struct PlacedNode {
     std::shared_ptr<const Workload> workload;
     std::vector<ValueId> inputs;
     std::string reason;   // why not on the accelerator
-    std::map<std::string, std::string> added;   // arguments of the operator that the options gave beside the node's own
+    std::map<std::string, std::string> added;   // arguments of the operator beside the node's own: by the options, and whether infinities must stay in their places
     bool fused = false;   // part of a kernel of several nodes, which is in place of the last one; the others are dropped
 };
 
