@@ -148,6 +148,8 @@ PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t 
     axis.results = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     // A window that would begin behind the image and the padding before it is left out.
     if (ceil_mode && (axis.results - 1) * stride >= size + padding) axis.results--;
+    // What a window reaches beyond the padding has no elements, and is not counted either.
+    axis.kernel = std::min(kernel, size + 2 * padding);
     return axis;
 }
 

@@ -86,6 +86,9 @@ std::pair<int64_t, int64_t> pair_of(const WorkloadRequest &request, const std::s
     return {values.front(), values.back()};
 }
 
+// One window, of the whole image.
+bool is_whole(const PoolAxis &axis) { return axis.results == 1 && axis.padding == 0 && axis.kernel == axis.size; }
+
 OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimensions, std::vector<std::string> schemas) {
     OperatorDeclaration row;
     row.name = name;
@@ -96,7 +99,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                                                 "where the array has just turned a block of one; NaN spread to every window that has one, of planes by an element of each block that the array has "
                                                 "turned, times zero, added to the results of its rows"
                                               : "bf16 sums of vectors of 32 channels, row by row of the window, or of 32 planes, columns of a window first, which windows beside it share, times the reciprocal of the "
-                                                "count; nchw where no window reaches out of the "
+                                                "count; nchw of one window: as mean; nchw where no window reaches out of the "
                                                 "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the reciprocal as their weights";
     row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
     row.card.bound = kind == Pooling::Max ? "dram, and lanes: as many steps as there are elements in windows, less the results"
@@ -147,6 +150,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                 if (pool.divisor == 0) throw Error(fmt::format("{}: divisor must be not zero", request.op));
             }
         }
+        if (kind == Pooling::Average && planes && pool.divisor == 0 && is_whole(pool.x) && is_whole(pool.y)) return trailing_mean(request, dimensions);
         Shape result = shape;
         result[x_axis] = pool.x.results;
         if (dimensions == 2) result[y_axis] = pool.y.results;

@@ -247,6 +247,24 @@ TEST_F(Rows, Pooling) {
     check("avg_pool2d", {{"shape", "1x11x9x1"}, {"kernel-size", "4"}, {"stride", "1"}, {"padding", "2"}, {"layout", "nhwc"}}, 0);
 }
 
+// PyTorch clips such windows to the image and its padding, elements and divisor.
+TEST_F(Rows, WindowsWiderThanTheImage) {
+    const std::vector<double> image = {1, 2, 3, 6};
+    for (const char *layout : {"nhwc", "nchw"}) {
+        if (layout == std::string("nchw") && !machine.timed()) continue;   // 32 planes do not fit small pads
+        const WorkloadArguments whole = {{"shape", layout == std::string("nchw") ? "1x1x2x2" : "1x2x2x1"}, {"kernel-size", "320"}, {"ceil-mode", "true"}, {"layout", layout}};
+        WorkloadArguments padded = whole;
+        padded["kernel-size"] = "8";
+        padded["padding"] = "1";
+        EXPECT_EQ(results("avg_pool2d", whole, image), (std::vector<double>{3})) << layout;
+        EXPECT_EQ(results("max_pool2d", whole, image), (std::vector<double>{6})) << layout;
+        EXPECT_EQ(results("avg_pool2d", padded, image), (std::vector<double>{0.75})) << layout;
+        padded["count-include-pad"] = "false";
+        EXPECT_EQ(results("avg_pool2d", padded, image), (std::vector<double>{3})) << layout;
+    }
+    EXPECT_EQ(results("avg_pool1d", {{"shape", "1x1x4"}, {"kernel-size", "9"}, {"ceil-mode", "true"}, {"layout", "nhwc"}}, image), image);
+}
+
 TEST_F(Rows, SpecialValues) {
     const double nan = std::nan("");
     const auto is_nan = [](double x) { return std::isnan(x); };
