@@ -13,6 +13,7 @@ namespace {
 std::vector<Pass> &passes() {
     static std::vector<Pass> all = {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
+        {"decompose", "operators without a kernel as calls of those that have one: einsum, resizing, transposed convolutions", decompose},
         {"constants", "compute what depends on no input", fold_constant_calls},
         {"masks", "attention masks that are constant become causal or none", fold_masks},
         {"boolean-masks", "boolean masks become numbers: those of attention are added, others are 1 or 0", lower_masks},

@@ -33,6 +33,7 @@ void run_passes(Graph &graph, const PassOptions &options = {});
 
 // One function a file in passes/.
 int canonicalize(Graph &graph);
+int decompose(Graph &graph);
 int fold_constant_calls(Graph &graph);
 int fold_masks(Graph &graph);
 int lower_masks(Graph &graph);

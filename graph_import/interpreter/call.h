@@ -18,6 +18,7 @@ public:
     Call(const Graph &graph, const Node &node, Lookup lookup) : graph_(graph), node_(node), lookup_(std::move(lookup)) {}
 
     const Node *operator->() const { return &node_; }
+    const Node &operator*() const { return node_; }
     bool has(std::string_view name) const { return !node_.is_none(name); }
     // A number where a tensor is asked for gives a tensor without dimensions.
     HostTensor tensor(std::string_view name) const;

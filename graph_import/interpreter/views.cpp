@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "graph_import/interpreter/call.h"
+#include "graph_import/resampling.h"
+#include "isa/error.h"
 
 namespace atalla::interpreter {
 
@@ -217,27 +219,18 @@ Results constant_pad(const Call &call) {
     return {result};
 }
 
-// Index of the source for position `at` of a dimension padded by reflection or by its last element; wrapped for circular.
-int64_t padded_index(const std::string &mode, int64_t at, int64_t size) {
-    if (mode == "circular") return ((at % size) + size) % size;
-    if (mode == "replicate") return std::clamp<int64_t>(at, 0, size - 1);
-    if (at < 0) at = -at;
-    return at >= size ? 2 * (size - 1) - at : at;
-}
-
 Results pad(const Call &call) {
     const std::string mode = call->string("mode");
     if (mode == "constant") return constant_pad(call);
-    if (mode != "reflect" && mode != "replicate" && mode != "circular") call.fail("padding mode '" + mode + "' is not known");
     HostTensor x = call.tensor("self");
     const Extents pads = call->integers("pad");
     for (size_t i = 0; i < pads.size() / 2; i++) {
-        const int64_t d = static_cast<int64_t>(x.sizes.size() - 1 - i), size = x.sizes.at(d);
+        const auto d = static_cast<int64_t>(x.sizes.size() - 1 - i);
         std::vector<HostTensor> parts;
-        for (int64_t at = -pads[2 * i]; at < size + pads[2 * i + 1]; at++) {
-            const int64_t from = padded_index(mode, at, size);
-            if (from < 0 || from >= size) call.fail("the padding is larger than the tensor");
-            parts.push_back(sliced(x, d, from, from + 1, 1, call));
+        try {
+            for (const std::vector<Tap> &taps : padded(mode, x.sizes.at(d), pads[2 * i], pads[2 * i + 1])) parts.push_back(sliced(x, d, taps[0].from, taps[0].from + 1, 1, call));
+        } catch (const Error &error) {
+            call.fail(error.what());
         }
         x = concatenated(parts, d, x.dtype);
     }

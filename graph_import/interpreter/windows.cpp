@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph_import/interpreter/call.h"
+#include "graph_import/resampling.h"
 
 namespace atalla::interpreter {
 
@@ -215,91 +216,23 @@ Kernel adaptive_average(int64_t rank) {
     };
 }
 
-// Source coordinate of an output element: the scale that was given counts, else the ratio of the sizes.
-double scale_of(const Call &call, int64_t d, int64_t from, int64_t to) {
-    const Argument *given = call->find("scale_factors");
-    const auto *factors = given ? std::get_if<std::vector<double>>(given) : nullptr;
-    if (factors && d < static_cast<int64_t>(factors->size()) && (*factors)[d] > 0) return 1 / (*factors)[d];
-    return static_cast<double>(from) / static_cast<double>(to);
-}
-
-Results nearest(const Call &call) {
-    const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
-    const Array<float> x = load<float>(as_images(input, 2, call));
-    const Extents sizes = call.result_sizes();
-    Array<float> result(sizes);
-    const int64_t h = sizes[sizes.size() - 2], w = sizes.back();
-    const double sy = scale_of(call, 0, x.size(2), h), sx = scale_of(call, 1, x.size(3), w);
-    for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
-        const int64_t plane = i / (h * w);
-        const auto y = std::min<int64_t>(static_cast<int64_t>(static_cast<float>(i / w % h) * static_cast<float>(sy)), x.size(2) - 1);
-        const auto xx = std::min<int64_t>(static_cast<int64_t>(static_cast<float>(i % w) * static_cast<float>(sx)), x.size(3) - 1);
-        result[i] = x[(plane * x.size(2) + y) * x.size(3) + xx];
-    }
-    return {store(result, call.result_dtype())};
-}
-
-// A place among the elements of a dimension, which a result is made of.
-struct Source {
-    double at = 0;
-    int64_t extent = 1;
-    int64_t inside(int64_t element) const { return std::clamp<int64_t>(element, 0, extent - 1); }
-};
-
-// Images of other sizes: value(element, y, x) of the source along both dimensions, element(y, x) being those of a plane.
-template <typename Value>
-Results resampled(const Call &call, const Value &value) {
-    const HostTensor input = call.tensor(call->find("input") ? "input" : "self");
-    const bool corners = call->flag("align_corners");
-    const Array<float> x = load<float>(as_images(input, 2, call));
-    const Extents sizes = call.result_sizes();
-    Array<float> result(sizes);
-    const int64_t extent[2] = {x.size(2), x.size(3)}, size[2] = {sizes[sizes.size() - 2], sizes.back()};
-    const auto source = [&](int64_t at, int d) -> Source {
-        if (!corners) return {(static_cast<double>(at) + 0.5) * scale_of(call, d, extent[d], size[d]) - 0.5, extent[d]};
-        return {size[d] > 1 ? static_cast<double>(at) * static_cast<double>(extent[d] - 1) / static_cast<double>(size[d] - 1) : 0, extent[d]};
-    };
-    for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
-        const float *plane = &x.data[i / (size[0] * size[1]) * extent[0] * extent[1]];
-        const auto element = [&](int64_t y, int64_t xx) { return static_cast<double>(plane[y * extent[1] + xx]); };
-        result[i] = static_cast<float>(value(element, source(i / size[1] % size[0], 0), source(i % size[1], 1)));
-    }
-    return {store(result, call.result_dtype())};
-}
-
-Results bilinear(const Call &call) {
-    struct Neighbours {
-        int64_t low, high;
-        double fraction;
-        explicit Neighbours(const Source &source)
-            : low(std::min(static_cast<int64_t>(std::max(0.0, source.at)), source.extent - 1)), high(source.inside(low + 1)), fraction(std::max(0.0, source.at) - static_cast<double>(low)) {}
-    };
-    return resampled(call, [](const auto &element, const Source &source_y, const Source &source_x) {
-        const Neighbours y(source_y), x(source_x);
-        return (1 - y.fraction) * ((1 - x.fraction) * element(y.low, x.low) + x.fraction * element(y.low, x.high)) +
-               y.fraction * ((1 - x.fraction) * element(y.high, x.low) + x.fraction * element(y.high, x.high));
-    });
-}
-
-// Along each dimension four elements with the weights of the cubic convolution of Keys, a = -0.75.
-Results bicubic(const Call &call) {
-    struct Neighbours {
-        int64_t first;
-        double weights[4];
-        explicit Neighbours(const Source &source) : first(static_cast<int64_t>(std::floor(source.at)) - 1) {
-            const auto near = [](double t) { return (1.25 * t - 2.25) * t * t + 1; };
-            const auto far = [](double t) { return ((-0.75 * t + 3.75) * t - 6) * t + 3; };
-            const double t = source.at - std::floor(source.at);
-            weights[0] = far(1 + t), weights[1] = near(t), weights[2] = near(1 - t), weights[3] = far(2 - t);
+// Images of other sizes.
+Kernel resampled(Resizing how) {
+    return [how](const Call &call) -> Results {
+        const Array<float> x = load<float>(as_images(call.tensor(call->find("input") ? "input" : "self"), 2, call));
+        const Extents sizes = call.result_sizes();
+        Array<float> result(sizes);
+        const int64_t extent[2] = {x.size(2), x.size(3)}, size[2] = {sizes[sizes.size() - 2], sizes.back()};
+        const Taps rows = resized(how, *call, 0, extent[0], size[0]), columns = resized(how, *call, 1, extent[1], size[1]);
+        for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
+            const float *plane = &x.data[i / (size[0] * size[1]) * extent[0] * extent[1]];
+            double total = 0;
+            for (const Tap &row : rows[i / size[1] % size[0]])
+                for (const Tap &column : columns[i % size[1]]) total += row.weight * column.weight * static_cast<double>(plane[row.from * extent[1] + column.from]);
+            result[i] = static_cast<float>(total);
         }
+        return {store(result, call.result_dtype())};
     };
-    return resampled(call, [](const auto &element, const Source &source_y, const Source &source_x) {
-        const Neighbours y(source_y), x(source_x);
-        double total = 0;
-        for (int j = 0; j < 4; j++)
-            for (int i = 0; i < 4; i++) total += y.weights[j] * x.weights[i] * element(source_y.inside(y.first + j), source_x.inside(x.first + i));
-        return total;
-    });
 }
 
 }  // namespace
@@ -316,9 +249,9 @@ void add_window_kernels(Kernels &kernels) {
     kernels["aten::avg_pool2d"] = pooling(2, true);
     kernels["aten::adaptive_avg_pool1d"] = adaptive_average(1);
     kernels["aten::adaptive_avg_pool2d"] = kernels["aten::_adaptive_avg_pool2d"] = adaptive_average(2);
-    kernels["aten::upsample_nearest2d.vec"] = kernels["aten::upsample_nearest2d"] = nearest;
-    kernels["aten::upsample_bilinear2d.vec"] = kernels["aten::upsample_bilinear2d"] = bilinear;
-    kernels["aten::upsample_bicubic2d.vec"] = kernels["aten::upsample_bicubic2d"] = bicubic;
+    kernels["aten::upsample_nearest2d.vec"] = kernels["aten::upsample_nearest2d"] = resampled(Resizing::Nearest);
+    kernels["aten::upsample_bilinear2d.vec"] = kernels["aten::upsample_bilinear2d"] = resampled(Resizing::Linear);
+    kernels["aten::upsample_bicubic2d.vec"] = kernels["aten::upsample_bicubic2d"] = resampled(Resizing::Cubic);
 }
 
 }  // namespace atalla::interpreter

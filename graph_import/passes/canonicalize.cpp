@@ -110,6 +110,12 @@ void drop_results(const Graph &graph, Node &node) {
         first_only("aten::batch_norm", std::move(arguments));
     } else if (node.target == "aten::max_pool2d_with_indices") {
         first_only("aten::max_pool2d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
+    } else if ((node.target == "aten::max.dim" || node.target == "aten::min.dim") && is_floating(graph.type(node.outputs[0]).dtype)) {
+        first_only(node.target == "aten::max.dim" ? "aten::amax" : "aten::amin", {{"self", *node.find("self")}, {"dim", Sizes{node.integer("dim")}}, {"keepdim", node.flag("keepdim")}});
+    } else if (node.target == "aten::adaptive_max_pool2d") {
+        const Sizes &sizes = graph.type(node.outputs[0]).sizes;
+        const bool whole = std::all_of(sizes.end() - 2, sizes.end(), [](const SymInt &size) { return size == SymInt(1); });
+        if (whole) first_only("aten::amax", {{"self", *node.find("self")}, {"dim", Sizes{-2, -1}}, {"keepdim", true}});
     } else if (node.target == "aten::native_group_norm") {
         std::vector<NamedArgument> arguments = keep({"input", "weight", "bias", "eps"});
         arguments.push_back({"num_groups", *node.find("group")});

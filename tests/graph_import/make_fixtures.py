@@ -1,4 +1,5 @@
-"""Exports the fixtures of the importer's tests: single operators (scenarios.py) and small models (models.py).
+"""Exports the fixtures of the importer's tests: single operators (scenarios.py, and those that are taken apart: decompositions.py) and
+small models (models.py).
 
     python tests/graph_import/make_fixtures.py [NAME...]
 
@@ -15,6 +16,7 @@ import zipfile
 
 import torch
 
+import decompositions
 import models
 import scenarios
 
@@ -79,7 +81,7 @@ def write(path, cases):
 def main():
     warnings.filterwarnings("ignore")
     chosen = set(sys.argv[1:])
-    for name, cases in (("scenarios", scenarios.cases()), ("models", models.cases())):
+    for name, cases in (("scenarios", scenarios.cases()), ("decompositions", decompositions.cases()), ("models", models.cases())):
         if not chosen or name in chosen:
             FOLDER.mkdir(exist_ok=True)
             write(FOLDER / f"{name}.zip", cases)

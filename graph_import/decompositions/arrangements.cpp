@@ -1,0 +1,89 @@
+// Elements in another order, or several times: views, transposes and expansions.
+#include "graph_import/decompositions/expansion.h"
+
+namespace atalla {
+
+namespace {
+
+// The tensor as it is, as often along each dimension; dimensions may be added in front.
+bool repeat(Expansion &e) {
+    const char *name = e.node.target == "aten::tile" ? "dims" : "repeats";
+    Sizes times = e.node.sizes(name), own = e.sizes(e.tensor("self"));
+    while (times.size() < own.size()) times.insert(times.begin(), 1);
+    while (own.size() < times.size()) own.insert(own.begin(), 1);
+    Sizes apart, expanded;
+    for (size_t d = 0; d < own.size(); d++) {
+        for (const SymInt &size : {SymInt(1), own[d]}) apart.push_back(size);
+        for (const SymInt &size : {times[d], own[d]}) expanded.push_back(size);
+    }
+    e.last_view(e.expand(e.view(e.tensor("self"), apart), expanded));
+    return true;
+}
+
+// Each element of a dimension as often in a row.
+bool repeat_each(Expansion &e) {
+    if (e.node.is_none("dim")) return false;
+    const Sizes own = e.sizes(e.tensor("self"));
+    const size_t dim = Expansion::dimension(e.node.integer("dim"), own.size());
+    Sizes apart = own;
+    apart.insert(apart.begin() + static_cast<ptrdiff_t>(dim) + 1, 1);
+    Sizes expanded = apart;
+    expanded[dim + 1] = SymInt(e.node.integer("repeats"));
+    e.last_view(e.expand(e.view(e.tensor("self"), apart), expanded));
+    return true;
+}
+
+// The last dimensions of an image taken apart into `apart`, in another order; all before them stay.
+void rearrange(Expansion &e, const Sizes &apart, const std::vector<int64_t> &order) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    const size_t before = own.size() - 3;
+    Sizes grid(own.begin(), own.begin() + static_cast<ptrdiff_t>(before));
+    grid.insert(grid.end(), apart.begin(), apart.end());
+    std::vector<int64_t> dims;
+    for (size_t d = 0; d < before; d++) dims.push_back(static_cast<int64_t>(d));
+    for (int64_t d : order) dims.push_back(static_cast<int64_t>(before) + d);
+    e.last_view(e.permute(e.view(e.tensor("self"), grid), dims));
+}
+
+bool pixel_shuffle(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    const SymInt r = e.node.integer("upscale_factor");
+    const size_t last = own.size() - 1;
+    rearrange(e, {e.result.sizes[last - 2], r, r, own[last - 1], own[last]}, {0, 3, 1, 4, 2});
+    return true;
+}
+
+bool pixel_unshuffle(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    const SymInt r = e.node.integer("downscale_factor");
+    const size_t last = own.size() - 1;
+    rearrange(e, {own[last - 2], e.result.sizes[last - 1], r, e.result.sizes[last], r}, {0, 2, 4, 1, 3});
+    return true;
+}
+
+// Channels of several groups, the first of each group first.
+bool channel_shuffle(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    if (own.size() < 3 || !own[1].is_constant()) return false;
+    const int64_t groups = e.node.integer("groups"), channels = own[1].value();
+    Sizes apart = own;
+    apart[1] = groups;
+    apart.insert(apart.begin() + 2, channels / groups);
+    std::vector<int64_t> dims(apart.size());
+    for (size_t d = 0; d < dims.size(); d++) dims[d] = static_cast<int64_t>(d);
+    std::swap(dims[1], dims[2]);
+    e.last_view(e.permute(e.view(e.tensor("self"), apart), dims));
+    return true;
+}
+
+}  // namespace
+
+void add_arrangement_decompositions(Decompositions &all) {
+    all["aten::repeat"] = all["aten::tile"] = repeat;
+    all["aten::repeat_interleave.self_int"] = repeat_each;
+    all["aten::pixel_shuffle"] = pixel_shuffle;
+    all["aten::pixel_unshuffle"] = pixel_unshuffle;
+    all["aten::channel_shuffle"] = all["aten::native_channel_shuffle"] = channel_shuffle;
+}
+
+}  // namespace atalla

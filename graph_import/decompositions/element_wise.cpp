@@ -1,0 +1,106 @@
+// Of each element by itself.
+#include "graph_import/decompositions/expansion.h"
+
+namespace atalla {
+
+namespace {
+
+bool add_product(Expansion &e) {
+    const ValueId product = e.both("aten::mul.Tensor", e.tensor("tensor1"), e.tensor("tensor2"));
+    e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", product}, {"alpha", *e.node.find("value")}});
+    return true;
+}
+
+bool add_quotient(Expansion &e) {
+    const ValueId quotient = e.both("aten::div.Tensor", e.tensor("tensor1"), e.tensor("tensor2"));
+    e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", quotient}, {"alpha", *e.node.find("value")}});
+    return true;
+}
+
+bool between(Expansion &e) {
+    const ValueId difference = e.both("aten::sub.Tensor", e.tensor("end"), e.tensor("self"));
+    if (e.node.target == "aten::lerp.Scalar") {
+        e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", difference}, {"alpha", *e.node.find("weight")}});
+    } else {
+        const ValueId part = e.both("aten::mul.Tensor", difference, e.tensor("weight"));
+        e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", part}});
+    }
+    return true;
+}
+
+// What is below zero times a weight for each channel, or for all.
+bool prelu(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    ValueId weight = e.tensor("weight");
+    const size_t rank = e.sizes(x).size();
+    if (!(e.sizes(weight) == Sizes{1}) && e.sizes(weight).size() == 1 && rank > 2) {
+        Sizes of_channel(rank - 1, SymInt(1));
+        of_channel[0] = e.sizes(weight)[0];
+        weight = e.view(weight, of_channel);
+    }
+    const ValueId above = e.each("aten::relu", x);
+    const ValueId below = e.call("aten::clamp", {{"self", x}, {"min", std::monostate{}}, {"max", 0.0}}, e.sizes(x));
+    const ValueId scaled = e.call("aten::mul.Tensor", {{"self", below}, {"other", weight}}, e.sizes(x));
+    e.last("aten::add.Tensor", {{"self", above}, {"other", scaled}});
+    return true;
+}
+
+bool selu(Expansion &e) {
+    e.last("aten::elu", {{"self", e.tensor("self")}, {"alpha", 1.6732632423543772848170429916717}, {"scale", 1.0507009873554804934193349852946}});
+    return true;
+}
+
+bool celu(Expansion &e) {
+    const double alpha = e.node.number("alpha");
+    e.last("aten::elu", {{"self", e.tensor("self")}, {"alpha", alpha}, {"input_scale", 1 / alpha}});
+    return true;
+}
+
+// -log(1 + exp(-x)).
+bool log_sigmoid(Expansion &e) {
+    const ValueId negative = e.each("aten::neg", e.tensor("self"));
+    e.last("aten::neg", {{"self", e.each("aten::softplus", negative)}});
+    return true;
+}
+
+bool threshold(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    const ValueId above = e.call("aten::gt.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
+    e.last("aten::where.ScalarOther", {{"condition", above}, {"self", x}, {"other", *e.node.find("value")}});
+    return true;
+}
+
+bool gated(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    const size_t dim = Expansion::dimension(e.node.integer("dim"), e.sizes(x).size());
+    const SymInt half = e.result.sizes[dim];
+    const auto part = [&](const SymInt &start) {
+        return e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", start}, {"end", start + half}, {"step", SymInt(1)}}, e.result.sizes);
+    };
+    const ValueId value = part(0), gate = e.each("aten::sigmoid", part(half));
+    e.last("aten::mul.Tensor", {{"self", value}, {"other", gate}});
+    return true;
+}
+
+bool outer_product(Expansion &e) {
+    const ValueId column = e.view(e.tensor("self"), {e.result.sizes.at(0), 1});
+    e.last("aten::mul.Tensor", {{"self", column}, {"other", e.tensor("vec2")}});
+    return true;
+}
+
+}  // namespace
+
+void add_element_wise_decompositions(Decompositions &all) {
+    all["aten::addcmul"] = add_product;
+    all["aten::addcdiv"] = add_quotient;
+    all["aten::lerp.Scalar"] = all["aten::lerp.Tensor"] = between;
+    all["aten::prelu"] = all["aten::_prelu_kernel"] = prelu;
+    all["aten::selu"] = selu;
+    all["aten::celu"] = celu;
+    all["aten::log_sigmoid"] = log_sigmoid;
+    all["aten::threshold"] = threshold;
+    all["aten::glu"] = gated;
+    all["aten::outer"] = outer_product;
+}
+
+}  // namespace atalla

@@ -1,0 +1,50 @@
+#include "graph_import/decompositions/expansion.h"
+
+#include <fmt/format.h>
+
+namespace atalla {
+
+Expansion::Expansion(Graph &graph, Rewriter &rewriter, Node &node)
+    : node(node), result(graph.type(node.outputs.at(0))), graph_(graph), rewriter_(rewriter), replaced_(node), name_(graph.value(node.outputs.at(0)).name) {}
+
+ValueId Expansion::call(const std::string &target, std::vector<NamedArgument> arguments, TensorType type) {
+    return rewriter_.insert(make_call(target, std::move(arguments), node), fmt::format("{}_part", name_), std::move(type));
+}
+
+ValueId Expansion::call(const std::string &target, std::vector<NamedArgument> arguments, Sizes sizes) {
+    return call(target, std::move(arguments), dense_type(result.dtype, std::move(sizes)));
+}
+
+void Expansion::last(const std::string &target, std::vector<NamedArgument> arguments) { replaced_ = make_call(target, std::move(arguments), node); }
+
+ValueId Expansion::view(ValueId x, const Sizes &to) {
+    return sizes(x) == to ? x : call("aten::view", {{"self", x}, {"size", to}}, to);
+}
+
+ValueId Expansion::permute(ValueId x, const std::vector<int64_t> &dims) {
+    Sizes to;
+    for (int64_t dim : dims) to.push_back(sizes(x)[static_cast<size_t>(dim)]);
+    return call("aten::permute", {{"self", x}, {"dims", Sizes(dims.begin(), dims.end())}}, to);
+}
+
+ValueId Expansion::expand(ValueId x, const Sizes &to) {
+    return sizes(x) == to ? x : call("aten::expand", {{"self", x}, {"size", to}}, to);
+}
+
+ValueId Expansion::constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) {
+    HostTensor data = make_tensor(result.dtype, std::move(sizes));
+    for (size_t i = 0; i < values.size(); i++) store_double(mutable_data(data) + static_cast<int64_t>(i) * element_bytes(result.dtype), result.dtype, values[i]);
+    return graph_.add_constant(fmt::format("{}_{}", name_, name), std::move(data));
+}
+
+Sizes Expansion::broadcast(ValueId a, ValueId b) const {
+    Sizes longer = sizes(a), shorter = sizes(b);
+    if (longer.size() < shorter.size()) std::swap(longer, shorter);
+    for (size_t i = 0; i < shorter.size(); i++) {
+        SymInt &size = longer[longer.size() - 1 - i];
+        if (size == SymInt(1)) size = shorter[shorter.size() - 1 - i];
+    }
+    return longer;
+}
+
+}  // namespace atalla

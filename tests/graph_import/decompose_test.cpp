@@ -1,0 +1,44 @@
+// Operators that are taken apart give what PyTorch gave, and none of them is left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph_import/interpret.h"
+#include "graph_import/passes.h"
+#include "tests/graph_import/fixtures.h"
+
+namespace atalla {
+namespace {
+
+TEST(Decompose, GivesWhatPyTorchGave) {
+    const std::set<std::string> left = {
+        "aten::addcmul", "aten::addcdiv", "aten::lerp.Scalar", "aten::lerp.Tensor", "aten::prelu", "aten::_prelu_kernel", "aten::selu", "aten::celu", "aten::log_sigmoid",
+        "aten::threshold", "aten::glu", "aten::outer", "aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction", "aten::linalg_vector_norm", "aten::logsumexp",
+        "aten::max.dim", "aten::min.dim", "aten::adaptive_max_pool2d", "aten::repeat", "aten::tile", "aten::repeat_interleave.self_int", "aten::pixel_shuffle", "aten::pixel_unshuffle",
+        "aten::channel_shuffle", "aten::upsample_nearest2d.vec", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d.vec", "aten::pad", "aten::conv_transpose1d",
+        "aten::conv_transpose2d.input", "aten::einsum"};
+    const Fixtures fixtures("decompositions");
+    std::set<std::string> seen;
+    for (const Fixture &fixture : fixtures.all()) {
+        Graph graph = fixtures.import(fixture).graph;
+        for (const Node &node : graph.nodes) seen.insert(node.target);
+        PassOptions options;
+        options.after = [&](const Pass &pass, int, const Graph &now) {
+            if (pass.name == "canonicalize") return;   // the interpreter does not know all of them
+            if (pass.name == "decompose") {
+                for (const Node &node : now.nodes) EXPECT_FALSE(left.contains(node.target)) << fixture.name << ": " << node.target;
+            }
+            const Interpretation result = interpret(now, fixture.inputs);
+            ASSERT_EQ(result.outputs.size(), fixture.outputs.size()) << fixture.name;
+            for (size_t i = 0; i < fixture.outputs.size(); i++)
+                EXPECT_LE(difference(*result.outputs[i], fixture.outputs[i]), 3e-6) << fixture.name << " after " << pass.name << ", output " << i;
+        };
+        run_passes(graph, options);
+    }
+    for (const std::string &target : left) {
+        if (target == "aten::_prelu_kernel" || target == "aten::std" || target == "aten::var") continue;   // other names, which PyTorch does not write here
+        EXPECT_TRUE(seen.contains(target)) << target << " has no fixture";
+    }
+}
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,79 @@
+"""Operators that the importer takes apart (graph_import/decompositions), in odd shapes and with constants where those are needed."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from case import Case, Function
+from scenarios import f32, positive
+
+
+def cases():
+    found = []
+
+    def add(name, function, *tensors, dialect="functional"):
+        found.append(Case(name, lambda: Function(function), lambda: (tensors, {}), None, dialect, None))
+
+    def add_transposed(name, size, weight, dims, bias=True, **how):
+        w, b = f32(*weight), f32(weight[1] * how.get("groups", 1)) if bias else None
+        convolve = F.conv_transpose1d if dims == 1 else F.conv_transpose2d
+        add(name, lambda x: convolve(x, w, b, **how), f32(*size))
+
+    torch.manual_seed(0)
+    add("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), f32(5, 7), f32(7), f32(5, 1))
+    add("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=2), f32(5, 7), f32(5, 7), positive(7))
+    add("lerp", lambda x, y: torch.lerp(x, y, 0.3), f32(3, 5), f32(5))
+    add("lerp_tensor", torch.lerp, f32(3, 5), f32(3, 5), f32(3, 1))
+    add("prelu", F.prelu, f32(2, 3, 4), f32(3))
+    add("prelu_one", F.prelu, f32(2, 3, 4), f32(1))
+    add("prelu_rows", F.prelu, f32(2, 3), f32(3))
+    add("prelu_core", F.prelu, f32(2, 3, 4), f32(3), dialect="core")
+    add("selu", F.selu, f32(3, 5))
+    add("celu", lambda x: F.celu(x, 1.7), f32(3, 5))
+    add("log_sigmoid", F.logsigmoid, torch.cat([f32(13), torch.tensor([40.0, -40.0, 0.0])]))
+    add("threshold", lambda x: F.threshold(x, 0.2, -1.0), f32(4, 5))
+    add("glu", lambda x: F.glu(x, 1), f32(2, 6, 5))
+    add("glu_last", F.glu, f32(3, 10))
+    add("outer", torch.outer, f32(5), f32(7))
+
+    add("var", lambda x: (x.var(1), x.var(), x.var((0, 2), unbiased=False, keepdim=True), x.var(-1, correction=3)), f32(5, 7, 6))
+    add("std", lambda x: (x.std(1), x.std(), x.std((0, 2), unbiased=False, keepdim=True), x.std(-1, correction=3)), f32(5, 7, 6))
+    add("norm", lambda x: (torch.linalg.vector_norm(x, dim=1), torch.linalg.vector_norm(x, ord=1), torch.linalg.vector_norm(x, ord=math.inf, dim=(0, 2), keepdim=True)), f32(3, 4, 5))
+    add("logsumexp", lambda x: (x.logsumexp(1), x.logsumexp((0, 2), keepdim=True)), f32(3, 4, 5) * 50)
+    add("logsumexp_infinite", lambda x: x.logsumexp(1), torch.tensor([[1, -math.inf], [-math.inf, -math.inf], [math.inf, 2], [3, math.nan]]))
+    add("max_values", lambda x: (x.max(1).values, x.min(-1, keepdim=True).values), f32(3, 4, 5))
+    add("adaptive_max", lambda x: F.adaptive_max_pool2d(x, 1), f32(2, 3, 5, 7))
+
+    add("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(1, 4)), f32(2, 3))
+    add("tile", lambda x: (torch.tile(x, (2,)), torch.tile(x, (2, 3, 1))), f32(3, 5))
+    add("repeat_interleave", lambda x: (x.repeat_interleave(3, dim=1), x.repeat_interleave(2, dim=-1)), f32(2, 3, 4))
+    add("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 2, 3))
+    add("pixel_shuffle_image", lambda x: F.pixel_shuffle(x, 3), f32(9, 2, 3))
+    add("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6))
+    add("channel_shuffle", lambda x: F.channel_shuffle(x, 3), f32(2, 6, 3, 5))
+
+    add("nearest", lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7)), F.interpolate(x, size=(2, 2)), F.interpolate(x, scale_factor=(1, 3))), f32(2, 3, 3, 4))
+    add("bilinear", lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(5, 3), mode="bilinear"), F.interpolate(x, size=(5, 7), mode="bilinear", align_corners=True)), f32(2, 3, 3, 4))
+    add("bicubic", lambda x: (F.interpolate(x, size=(5, 7), mode="bicubic"), F.interpolate(x, scale_factor=(0.7, 1.6), mode="bicubic")), f32(2, 3, 4, 5))
+    add("reflect", lambda x: (F.pad(x, (1, 2), mode="reflect"), F.pad(x[0], (2, 0), mode="reflect")), f32(2, 3, 5))
+    add("replicate", lambda x: F.pad(x, (1, 2, 3, 0), mode="replicate"), f32(1, 2, 3, 4))
+    add("circular", lambda x: F.pad(x, (0, 2, 1, 1), mode="circular"), f32(2, 3, 3, 4))
+
+    add_transposed("transposed_tiles", (2, 6, 3, 4), (6, 5, 2, 2), 2, stride=2)
+    add_transposed("transposed_overlapping", (2, 6, 3, 4), (6, 5, 4, 4), 2, stride=2, padding=1)
+    add_transposed("transposed_odd", (1, 6, 3, 4), (6, 5, 3, 5), 2, stride=(2, 3), padding=(1, 2), output_padding=(1, 0))
+    add_transposed("transposed_groups", (2, 6, 3, 4), (6, 5, 3, 3), 2, stride=2, padding=1, groups=3)
+    add_transposed("transposed_same", (2, 6, 5, 4), (6, 5, 3, 3), 2, padding=1, bias=False)
+    add_transposed("transposed_wide_steps", (1, 2, 3, 3), (2, 3, 2, 1), 2, stride=3, bias=False)
+    add_transposed("transposed_line", (2, 6, 5), (6, 4, 4), 1, stride=2, padding=1)
+
+    add("einsum_attention", lambda q, k: torch.einsum("bhid,bhjd->bhij", q, k), f32(2, 3, 4, 5), f32(2, 3, 6, 5))
+    add("einsum_dots", lambda x, y: (torch.einsum("...ij,jk->...ik", x, y), torch.einsum("...i,...i->...", x, x)), f32(2, 3, 4, 5), f32(5, 6))
+    add("einsum_implicit", lambda x, y: torch.einsum("kb, ab", x, y), f32(3, 4), f32(5, 4))
+    add("einsum_outer", lambda x, y: torch.einsum("i,j->ji", x, y), f32(3), f32(4))
+    add("einsum_sums", lambda x, y: torch.einsum("bij,jk->bk", x, y), f32(2, 3, 4), f32(4, 5))
+    add("einsum_one", lambda x: (torch.einsum("ijk->kj", x), torch.einsum("ijk->kji", x)), f32(2, 3, 4))
+    add("einsum_three", lambda x, y, z: torch.einsum("bi,ij,bj->b", x, y, z), f32(2, 3), f32(3, 4), f32(2, 4))
+    add("einsum_rows", lambda x, y: torch.einsum("bhwc,hkc->bhwk", x, y), f32(2, 3, 4, 5), f32(3, 6, 5))
+    return found
