@@ -102,7 +102,7 @@ Kernel comparison(F f) {
     return [f](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "other"});
         const DType dtype = promoted_dtype(operands.tensors, operands.numbers);
-        return {map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, DType::Bool, f)};
+        return {map(operands.tensors[0], operands.tensors[1], operands.sizes, dtype, call.result_dtype(), f)};
     };
 }
 

@@ -1,8 +1,9 @@
 // Boolean masks become numbers, as kernels of bf16 numbers take them: those of attention are added to the scores, those that choose between
-// tensors are 1 or 0.
+// tensors are 1 or 0, and comparisons of numbers give these at once.
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ public:
     int run() {
         return rewriter_.sweep([&](Node &node) {
             if (const char *condition = condition_of(node); condition != nullptr && chooses_values(node)) return lower_condition(node, condition);
+            if (node.target == "aten::_to_copy" && is_floating(graph_.type(node.outputs[0]).dtype)) return lower_conversion(node);
             if (node.target != "aten::scaled_dot_product_attention") return;
             const ValueId mask = node.optional_tensor("attn_mask");
             const Sizes &query = graph_.type(node.tensor("query")).sizes;
@@ -55,11 +57,31 @@ private:
             const Sizes &sizes = graph_.type(mask).sizes;
             const std::string name = fmt::format("{}_number", graph_.value(mask).name);
             if (const HostTensor *data = graph_.constant_data(mask)) known->second = graph_.add_constant(name, converted(*data, dtype));
+            else if (const Node *compared = comparison_of_numbers(mask)) known->second = rewriter_.insert(make_call(compared->target, compared->arguments, node), name, dense_type(dtype, sizes));
             else known->second = rewriter_.insert(make_call("aten::_to_copy", {{"self", mask}, {"dtype", dtype}}, node), name, dense_type(dtype, sizes));
         }
         for (NamedArgument &argument : node.arguments)
             if (argument.name == condition) argument.value = known->second;
         rewriter_.count();
+    }
+
+    // A comparison whose result is a number computes 1 or 0, as the accelerator's kernels do.
+    void lower_conversion(Node &node) {
+        const Node *compared = comparison_of_numbers(node.tensor("self"));
+        if (compared == nullptr) return;
+        node = make_call(compared->target, compared->arguments, node);
+        rewriter_.count();
+    }
+
+    // The call that made a mask out of floating numbers; null if another one did.
+    const Node *comparison_of_numbers(ValueId mask) const {
+        static const std::set<std::string_view> comparisons = {"aten::gt.Scalar", "aten::gt.Tensor", "aten::ge.Scalar", "aten::ge.Tensor", "aten::lt.Scalar", "aten::lt.Tensor",
+                                                               "aten::le.Scalar", "aten::le.Tensor", "aten::eq.Scalar", "aten::eq.Tensor", "aten::ne.Scalar", "aten::ne.Tensor"};
+        const Node *node = rewriter_.producer(mask);
+        if (node == nullptr || !comparisons.contains(node->target)) return nullptr;
+        bool numbers = true;
+        for_each_value(*node, [&](ValueId id) { numbers = numbers && is_floating(graph_.type(id).dtype); });
+        return numbers ? node : nullptr;
     }
 
     static HostTensor converted(const HostTensor &flags, DType dtype) {

@@ -1,4 +1,4 @@
-// Lists of parts become slices, each a call of its own; a linear layer of which only parts of the result are used becomes a layer
+// Lists of parts become slices or selections, each a call of its own; a linear layer of which only parts of the result are used becomes a layer
 // for each part, with its rows of the weights.
 #include <algorithm>
 #include <optional>
@@ -13,18 +13,9 @@ namespace atalla {
 
 namespace {
 
-// The sizes of the parts that a split makes along its dimension; empty if the node is none.
-Sizes parts_of(const Graph &graph, const Node &node, int64_t dim) {
-    if (node.target != "aten::split.Tensor" && node.target != "aten::split_with_sizes" && node.target != "aten::split.sizes" && node.target != "aten::chunk" &&
-        node.target != "aten::unsafe_split.Tensor")
-        return {};
-    Sizes parts;
-    for (ValueId output : node.outputs) {
-        if (!output) return {};
-        parts.push_back(graph.type(output).sizes[static_cast<size_t>(dim)]);
-    }
-    return parts;
-}
+using Names = std::set<std::string_view>;
+
+const Names splits = {"aten::split.Tensor", "aten::split_with_sizes", "aten::split.sizes", "aten::chunk", "aten::unsafe_split.Tensor"};
 
 int64_t settled_dim(const Graph &graph, const Node &node) {
     const int64_t dim = node.integer("dim");
@@ -34,16 +25,18 @@ int64_t settled_dim(const Graph &graph, const Node &node) {
 int split_lists(Graph &graph) {
     Rewriter rewriter(graph);
     return rewriter.sweep([&](Node &node) {
-        if (node.find("dim") == nullptr || node.find("self") == nullptr || node.outputs.size() < 2) return;
+        const bool one_each = node.target == "aten::unbind.int";
+        if ((!one_each && !splits.contains(node.target)) || std::ranges::any_of(node.outputs, [](ValueId id) { return !id; })) return;
         const int64_t dim = settled_dim(graph, node);
-        const Sizes parts = parts_of(graph, node, dim);
-        if (parts.empty()) return;
+        const auto part = [&](size_t i, Node call) {
+            rewriter.replace(node.outputs[i], rewriter.insert(std::move(call), fmt::format("{}_part", graph.value(node.outputs[i]).name), graph.type(node.outputs[i])));
+        };
         SymInt at = 0;
-        for (size_t i = 0; i < parts.size(); i++) {
-            Node slice = make_call("aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", at}, {"end", at + parts[i]}, {"step", SymInt(1)}}, node);
-            const ValueId part = rewriter.insert(std::move(slice), fmt::format("{}_part", graph.value(node.outputs[i]).name), graph.type(node.outputs[i]));
-            rewriter.replace(node.outputs[i], part);
-            at = at + parts[i];
+        for (size_t i = 0; i < node.outputs.size(); i++) {
+            const SymInt size = one_each ? SymInt(1) : graph.type(node.outputs[i]).sizes[static_cast<size_t>(dim)];
+            if (one_each) part(i, make_call("aten::select.int", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"index", at}}, node));
+            else part(i, make_call("aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", at}, {"end", at + size}, {"step", SymInt(1)}}, node));
+            at = at + size;
         }
         node.target.clear();
     });

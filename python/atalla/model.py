@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 
-from . import _library, _places, _tensors
+from . import _decompose, _library, _places, _tensors
 from ._errors import AtallaError
 from ._library import check, library
 
@@ -284,7 +284,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
                     raise TypeError(f"atalla.compile takes an ExportedProgram, a .pt2 file or a module, not {type(exported).__name__}")
                 signature = _Signature(exported)
                 archive = pathlib.Path(folder) / "model.pt2"
-                torch.export.save(exported.run_decompositions({}), archive)
+                _decompose.save_functional(exported, archive)
         target = tempfile.NamedTemporaryFile(prefix="atalla-", suffix=".atl", delete=False)
         target.close()
         command = [_places.program("atalla-compile"), "--machine", machine, "--precision", precision, "--quiet"]

@@ -8,6 +8,7 @@
 
 #include "generators/registry.h"
 #include "graph_import/infinities.h"
+#include "graph_import/passes.h"
 #include "tests/model/graphs.h"
 
 namespace atalla {
@@ -82,6 +83,18 @@ TEST(Placement, HasOneTextForWhatMovesByTransfersAlone) {
     const std::vector<PlacedNode> placed = place_nodes(m.graph);
     for (const char *exact : {"true", "false"})
         EXPECT_EQ(placed[0].workload->text(), find_operator("slice").workload_of({{"x", {64, 64}}}, {{"dim", "0"}, {"start", "0"}, {"end", "32"}, {"exact", exact}})->text());
+}
+
+TEST(Placement, ChoosesByComparisonsOnTheAccelerator) {
+    Masked m;
+    const ValueId above = m.call("aten::gt.Scalar", {named("self", m.x), named("other", 0.5)});
+    m.graph.value(above).type.dtype = DType::Bool;
+    const ValueId chosen = m.call("aten::where.ScalarOther", {named("condition", above), named("self", m.x), named("other", 0.0)});
+    const ValueId counted = m.call("aten::_to_copy", {named("self", above), named("dtype", DType::Float32)});
+    for (ValueId id : {chosen, counted}) m.graph.outputs.push_back({GraphOutput::Kind::User, id, "y"});
+    run_passes(m.graph);
+    const std::vector<PlacedNode> placed = place_nodes(m.graph);
+    for (size_t i = 0; i < placed.size(); i++) EXPECT_EQ(placed[i].place, PlacedNode::Device) << m.graph.nodes[i].target << ": " << placed[i].reason;
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+"""The form of an exported program that the compiler takes: functional, and without operators that neither side has."""
+
+import json
+import subprocess
+
+from . import _places
+
+# Decompositions of decompositions are few.
+_MOST_ROUNDS = 8
+
+
+def save_functional(exported, archive):
+    """Writes run_decompositions({}) of a program. What neither the accelerator nor the host has is taken apart by PyTorch's own
+    decompositions, such as recurrent layers into the steps of their sequence. Where that does not help the program stays as it was, for the
+    compiler to name its operators."""
+    import torch
+    functional = program = exported.run_decompositions({})
+    for _ in range(_MOST_ROUNDS):
+        torch.export.save(program, archive)
+        missing = _missing(archive)
+        if missing == []:
+            return
+        table = _decompositions(missing or [])
+        if not table:
+            break
+        program = program.run_decompositions(table)
+    if program is not functional:
+        torch.export.save(functional, archive)
+
+
+def _missing(archive):
+    """Names of operators, "aten::gru.input"; None for a program that cannot be read. The compiler's passes, which take some apart, are asked
+    only where there may be one."""
+    found = []
+    for passes in ([], ["--passes"]):
+        done = subprocess.run([str(_places.program("atalla-inspect")), str(archive), "--support", "--json", *passes], capture_output=True, text=True)
+        if done.returncode != 0:
+            return None
+        found = [finding["operator"] for finding in json.loads(done.stdout)["support"] if finding["support"] in ("decompose", "unsupported")]
+        if not found:
+            break
+    return found
+
+
+def _decompositions(missing):
+    import torch
+    known = torch.export.default_decompositions() if missing else {}
+    table = {}
+    for name in missing:
+        namespace, _, operator = name.partition("::")
+        packet, _, overload = operator.partition(".")
+        found = getattr(getattr(getattr(torch.ops, namespace, None), packet, None), overload or "default", None)
+        if found is not None and found in known:
+            table[found] = known[found]
+    return table

@@ -1,0 +1,75 @@
+"""Modules whose operators have no kernel of their own: the importer takes them apart, or PyTorch's decompositions do."""
+
+import pytest
+import torch
+import torch.nn as nn
+
+import atalla
+from atalla.backend import atalla as backend
+
+f32 = torch.randn
+
+
+class Attention(nn.Module):
+    def forward(self, query, key, value):
+        p = torch.einsum("bqhd,bkhd->bhqk", query, key).softmax(-1)
+        return torch.einsum("bhqk,bkhd->bqhd", p, value)
+
+
+class Masked(nn.Module):
+    def forward(self, x):
+        return torch.where(x > 0.25, x, -1.0) + (x < 0).float()
+
+
+class Decoder(nn.Module):
+    """Of a U-Net: an image grows and meets one that was there before."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.join = nn.ConvTranspose2d(16, 8, 2, stride=2), nn.Conv2d(16, 8, 3, padding=1, padding_mode="reflect")
+        self.resize = nn.Upsample(scale_factor=2, mode="bilinear")
+
+    def forward(self, x, before):
+        return self.resize(self.join(torch.cat([self.up(x), before], 1)).relu())
+
+
+MODULES = {
+    "lstm": (nn.LSTM(16, 24, batch_first=True), f32(2, 5, 16)),
+    "gru": (nn.GRU(16, 24), f32(5, 2, 16)),
+    "glu": (nn.Sequential(nn.Linear(16, 32), nn.GLU(), nn.PReLU()), f32(4, 16)),
+    "attention": (Attention(), f32(1, 9, 2, 16), f32(1, 11, 2, 16), f32(1, 11, 2, 16)),
+    "masked": (Masked(), f32(4, 40)),
+    "decoder": (Decoder(), f32(1, 16, 6, 6), f32(1, 8, 12, 12)),
+    "generator": (nn.Sequential(nn.ConvTranspose2d(8, 16, 4, stride=2, padding=1), nn.BatchNorm2d(16), nn.Tanh(), nn.PixelShuffle(2)), f32(1, 8, 5, 5)),
+    "loss": (nn.MSELoss(), f32(4, 16), f32(4, 16)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_runs_on_the_accelerator(name):
+    module, *arguments = MODULES[name]
+    module = module.eval()
+    compiled = atalla.compile(module, tuple(arguments))
+    with torch.no_grad():
+        expected = module(*arguments)
+    results, expected = (torch.utils._pytree.tree_leaves(value) for value in (compiled(*arguments), expected))
+    for result, wanted in zip(results, expected, strict=True):
+        assert torch.nn.functional.cosine_similarity(result.flatten().double(), wanted.flatten().double(), 0) > 0.9995
+    assert [row["target"] for row in compiled.report()["operators"] if row["on"] == "host"] == []
+
+
+def test_recurrent_layers_run_through_torch_compile():
+    torch._dynamo.reset()
+    module, x = MODULES["gru"][0].eval(), f32(5, 2, 16)
+    compiled = torch.compile(module, backend=backend, options={"strict": True})
+    with torch.no_grad():
+        assert torch.allclose(compiled(x)[0], module(x)[0], atol=0.02)
+
+
+def test_operators_without_a_decomposition_are_named():
+    class Unknown(nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvalsh(x @ x.T)
+
+    with pytest.raises(atalla.AtallaError, match="aten::linalg_eigvalsh"):
+        atalla.compile(Unknown(), (f32(4, 4),))
