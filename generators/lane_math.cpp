@@ -255,6 +255,12 @@ Expr silu(const Expr &x) {
     return mul(choose(less(x, zero()), small, x), inverse);
 }
 
+// exp(x) - 1 for x up to 0: a polynomial up to where a half is left of the difference.
+Expr exponential_less_one(const Expr &x) {
+    const Expr near = add(x, mul(mul(x, x), polynomial(x, {0.5, 0.166015625, 0.041015625, 0.0068359375})));
+    return choose(less(x, number(-0.6875f)), sub(exponential(x), one()), near);
+}
+
 // max(x, 0) + e (log(1 + e) / e), e = exp(-|x|): the quotient by a polynomial about a point in the middle.
 Expr softplus(const Expr &x) {
     const Expr e = exponential(negate(magnitude(x)));

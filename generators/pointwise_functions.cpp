@@ -106,6 +106,16 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
         {"leaky_relu", 1, {"leaky_relu"}, "x above zero, otherwise x negative_slope", {{"negative_slope", "0.01"}},
          [](Lanes v, Words k) { return choose(less(number(0), v[0]), v[0], mul(v[0], constant(k, "negative_slope"))); },
          [](Reals v, Words k) { return v[0] > 0 ? v[0] : v[0] * as_bf16(keyword(k, "negative_slope")); }},
+        {"elu", 1, {"elu"}, "x from zero on, otherwise alpha (exp(x input_scale) - 1), each times scale", {{"alpha", "1"}, {"input_scale", "1"}, {"scale", "1"}},
+         [](Lanes v, Words k) {
+             const auto times = [&](const Expr &x, const char *word) { return keyword(k, word) == 1 ? x : mul(x, constant(k, word)); };
+             const Expr below = times(times(exponential_less_one(times(v[0], "input_scale")), "alpha"), "scale");
+             return choose(less(v[0], number(0)), below, times(v[0], "scale"));
+         },
+         [](Reals v, Words k) {
+             const auto word = [&](const char *name) { return as_bf16(keyword(k, name)); };
+             return word("scale") * (v[0] < 0 ? word("alpha") * std::expm1(v[0] * word("input_scale")) : v[0]);
+         }},
         {"exp", 1, {"exp"}, "the machine's own", {}, [](Lanes v, Words) { return exponential(v[0]); }, [](Reals v, Words) { return std::exp(v[0]); }},
         {"log", 1, {"log"}, "k log 2 + log m", {}, [](Lanes v, Words) { return logarithm(v[0]); }, [](Reals v, Words) { return std::log(v[0]); }},
         {"sqrt", 1, {"sqrt"}, "x rsqrt(x) with a correction", {}, [](Lanes v, Words) { return square_root(v[0]); }, [](Reals v, Words) { return std::sqrt(v[0]); }},

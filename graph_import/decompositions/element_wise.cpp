@@ -63,6 +63,13 @@ bool log_sigmoid(Expansion &e) {
     return true;
 }
 
+// x tanh(log(1 + exp(x))).
+bool mish(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    e.last("aten::mul.Tensor", {{"self", x}, {"other", e.each("aten::tanh", e.each("aten::softplus", x))}});
+    return true;
+}
+
 bool threshold(Expansion &e) {
     const ValueId x = e.tensor("self");
     const ValueId above = e.call("aten::gt.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
@@ -98,6 +105,7 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::selu"] = selu;
     all["aten::celu"] = celu;
     all["aten::log_sigmoid"] = log_sigmoid;
+    all["aten::mish"] = mish;
     all["aten::threshold"] = threshold;
     all["aten::glu"] = gated;
     all["aten::outer"] = outer_product;

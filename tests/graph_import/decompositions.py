@@ -32,6 +32,7 @@ def cases():
     add("selu", F.selu, f32(3, 5))
     add("celu", lambda x: F.celu(x, 1.7), f32(3, 5))
     add("log_sigmoid", F.logsigmoid, torch.cat([f32(13), torch.tensor([40.0, -40.0, 0.0])]))
+    add("mish", F.mish, f32(3, 5) * 3)
     add("threshold", lambda x: F.threshold(x, 0.2, -1.0), f32(4, 5))
     add("glu", lambda x: F.glu(x, 1), f32(2, 6, 5))
     add("glu_last", F.glu, f32(3, 10))

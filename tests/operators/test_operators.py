@@ -96,6 +96,8 @@ CASES = [
     ("erf", [normal(7, 31)], [], torch.erf, 3),
     ("silu", [normal(7, 31)], [], F.silu, 3),
     ("softplus", [4 * normal(7, 31)], [], F.softplus, 3),
+    ("elu", [4 * normal(7, 31)], [], F.elu, 3),
+    ("elu", [4 * normal(7, 31)], ["--alpha", "0.5", "--scale", "2", "--input-scale", "0.25"], lambda x: torch.ops.aten.elu(x, 0.5, 2, 0.25), 3),
     ("softplus", [4 * normal(7, 31)], ["--threshold", "0.5"], lambda x: F.softplus(x, threshold=0.5), 3),
     ("gelu", [normal(7, 31)], [], F.gelu, 3),
     ("hardsigmoid", [normal(7, 31)], [], F.hardsigmoid, 3),
