@@ -1,4 +1,6 @@
 // Elements in another order, or several times: views, transposes and expansions.
+#include <algorithm>
+
 #include "graph_import/decompositions/expansion.h"
 
 namespace atalla {
@@ -76,11 +78,66 @@ bool channel_shuffle(Expansion &e) {
     return true;
 }
 
+// A tensor with other values in the positions first, first + step, ... of a dimension.
+bool scatter(Expansion &e, const SymInt &first, const SymInt &end, int64_t step) {
+    const ValueId x = e.tensor("self");
+    const Sizes own = e.sizes(x);
+    const size_t dim = Expansion::dimension(e.node.integer("dim"), own.size());
+    if (step != 1 || !own[dim].is_constant() || !first.is_constant() || !end.is_constant()) return false;
+    Sizes replaced = own;
+    replaced[dim] = end - first;
+    ValueId values = e.view(e.tensor("src"), replaced);
+    std::vector<ValueId> parts;
+    const auto part = [&](const SymInt &from, const SymInt &to) {
+        if (from == to) return;
+        Sizes sizes = own;
+        sizes[dim] = to - from;
+        parts.push_back(e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", from}, {"end", to}, {"step", SymInt(1)}}, sizes));
+    };
+    part(0, first);
+    parts.push_back(values);
+    part(end, own[dim]);
+    if (parts.size() == 1) e.last_view(values);
+    else e.last("aten::cat", {{"tensors", parts}, {"dim", SymInt(static_cast<int64_t>(dim))}});
+    return true;
+}
+
+bool select_scatter(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    const size_t dim = Expansion::dimension(e.node.integer("dim"), own.size());
+    if (!own[dim].is_constant()) return false;
+    const int64_t index = e.node.integer("index"), at = index < 0 ? index + own[dim].value() : index;
+    return scatter(e, at, at + 1, 1);
+}
+
+bool slice_scatter(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    const size_t dim = Expansion::dimension(e.node.integer("dim"), own.size());
+    if (!own[dim].is_constant()) return false;
+    const int64_t size = own[dim].value();
+    const auto bound = [&](const char *name, int64_t otherwise) {
+        const int64_t given = e.node.optional_integer(name).value_or(otherwise);
+        return std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
+    };
+    return scatter(e, bound("start", 0), bound("end", size), e.node.integer("step"));
+}
+
+// The other tensor's values in this one's sizes and element type.
+bool copy(Expansion &e) {
+    const ValueId source = e.tensor("src");
+    const ValueId wide = e.expand(source, e.result.sizes);
+    e.last("aten::_to_copy", {{"self", wide}, {"dtype", e.result.dtype}});
+    return true;
+}
+
 }  // namespace
 
 void add_arrangement_decompositions(Decompositions &all) {
     all["aten::repeat"] = all["aten::tile"] = repeat;
     all["aten::repeat_interleave.self_int"] = repeat_each;
+    all["aten::select_scatter"] = select_scatter;
+    all["aten::slice_scatter"] = slice_scatter;
+    all["aten::copy"] = copy;
     all["aten::pixel_shuffle"] = pixel_shuffle;
     all["aten::pixel_unshuffle"] = pixel_unshuffle;
     all["aten::channel_shuffle"] = all["aten::native_channel_shuffle"] = channel_shuffle;

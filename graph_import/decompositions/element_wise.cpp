@@ -45,6 +45,11 @@ bool prelu(Expansion &e) {
     return true;
 }
 
+bool square(Expansion &e) {
+    e.last("aten::mul.Tensor", {{"self", e.tensor("self")}, {"other", e.tensor("self")}});
+    return true;
+}
+
 bool selu(Expansion &e) {
     e.last("aten::elu", {{"self", e.tensor("self")}, {"alpha", 1.6732632423543772848170429916717}, {"scale", 1.0507009873554804934193349852946}});
     return true;
@@ -102,6 +107,7 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::addcdiv"] = add_quotient;
     all["aten::lerp.Scalar"] = all["aten::lerp.Tensor"] = between;
     all["aten::prelu"] = all["aten::_prelu_kernel"] = prelu;
+    all["aten::square"] = square;
     all["aten::selu"] = selu;
     all["aten::celu"] = celu;
     all["aten::log_sigmoid"] = log_sigmoid;

@@ -9,6 +9,13 @@ from case import Case, Function
 from scenarios import f32, positive
 
 
+def assigned(x, y):
+    x = x.clone()
+    x[:, 1] = y
+    x[:, 2:, :] = y * 2
+    return x.square()
+
+
 def cases():
     found = []
 
@@ -49,6 +56,9 @@ def cases():
     add("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(1, 4)), f32(2, 3))
     add("tile", lambda x: (torch.tile(x, (2,)), torch.tile(x, (2, 3, 1))), f32(3, 5))
     add("repeat_interleave", lambda x: (x.repeat_interleave(3, dim=1), x.repeat_interleave(2, dim=-1)), f32(2, 3, 4))
+    add("select_scatter", lambda x, y: (torch.select_scatter(x, y, 1, 2), torch.select_scatter(x, y, 1, -1)), f32(3, 4, 5), f32(3, 5))
+    add("slice_scatter", lambda x, y: (torch.slice_scatter(x, y, 1, 1, 3), torch.slice_scatter(x, y, 1, -2), torch.slice_scatter(x, x * 2, 1)), f32(3, 4, 5), f32(3, 2, 5))
+    add("assigned", assigned, f32(3, 4, 5), f32(5))
     add("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 2, 3))
     add("pixel_shuffle_image", lambda x: F.pixel_shuffle(x, 3), f32(9, 2, 3))
     add("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6))
