@@ -115,7 +115,7 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     for (size_t d = 0; d < box.dims.size(); d++) {
         const Box::Dim &dim = box.dims[d];
         const int64_t steps = steps_to_next_row(dim);
-        const bool pitch_fits = steps > 0 && dim.mem_stride >= box.cols && dim.mem_stride * steps <= (1 << 20);
+        const bool pitch_fits = steps > 0 && dim.mem_stride * steps >= box.cols && dim.mem_stride * steps <= (1 << 20);
         if (pitch_fits && (row_dim < 0 || dim.extent > box.dims[row_dim].extent)) row_dim = static_cast<int>(d);
     }
     const Box::Dim rows = row_dim < 0 ? Box::Dim{1, 1, 0} : box.dims[row_dim];

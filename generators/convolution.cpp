@@ -59,7 +59,7 @@ private:
     void define_kernel(Func filter) {
         if (shape_.packed) {
             // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
-            if (!folded_ && in_ % lanes == 0) {
+            if (shape_.packs_whole_tiles()) {
                 if (along_taps()) {
                     filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
                 } else if (out_ % lanes == 0) {
@@ -142,7 +142,7 @@ private:
         return {place, channel, tile, yb, block, g, b};
     }
     // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
-    bool along_taps() const { return machine_.timed() && shape_.packed && !folded_ && in_ % lanes == 0 && out_ % lanes == 0 && weight_unroll_ == lanes; }
+    bool along_taps() const { return machine_.timed() && shape_.packed && shape_.packs_by_pads() && weight_unroll_ == lanes; }
 
     // The loop over blocks of output channels.
     LoopLevel products_at(const Products &product) const {
@@ -164,7 +164,7 @@ private:
     void schedule_kernel(const Products &product) {
         Func filter = product.filter;
         const LoopLevel level = products_at(product);
-        filter.compute_at(level).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, taps_ * channel_tiles_).vectorize(k, lanes);
+        filter.compute_at(level).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, static_cast<int>(shape_.k_tiles())).vectorize(k, lanes);
         if (shape_.packed) {
             two_slots(filter, tiles_of(out_) * blocks());
         } else {
@@ -234,13 +234,14 @@ private:
         if (machine_.timed()) {
             if (results_by_channel()) kernel.layouts["planes"] = {0, plan_.tiles_turned_back()};
             for (const Products &product : products_)
-                if (along_taps()) kernel.lay_out(product.filter, {0, taps_ * channel_tiles_});
+                if (along_taps()) kernel.lay_out(product.filter, {0, static_cast<int>(shape_.k_tiles())});
         }
         return kernel;
     }
     // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.
     std::vector<int64_t> f_extents() const {
         const int64_t out = shape_.out * shape_.groups;
+        if (shape_.rest_rows() > 0) return {shape_.k_tiles() * lanes, out};
         if (shape_.packed) return {folded_ ? taps_ * channel_tiles_ * in_ * lane_rows_ : taps_ * in_, out};
         return {taps_, folded_ ? in_ * shape_.kernel_y : in_, out};
     }
@@ -277,6 +278,24 @@ int64_t ConvolutionShape::band_rows() const {
     for (int64_t count = 2; count <= rows() && window_of(count) * in <= lanes; count++)
         if (rows() % count == 0 && cost(count) < cost(best)) best = count;
     return best;
+}
+
+int64_t ConvolutionShape::rest_rows() const {
+    if (!packed || !rows_on_lanes() || in < 2 || dilation_x > 1 || kernel_x > std::min<int64_t>(lanes, places_together * stride_x)) return 0;
+    const int64_t tiles = in * kernel_y / lanes, rest = in * kernel_y % lanes;
+    if (tiles == 0 || rest == 0 || rest > kernel_y || kernel_x * tiles + rest >= kernel_x * ceil_div(kernel_y, lane_rows())) return 0;
+    const int64_t last_row = (rows() - 1) * stride_y - padding_y + dilation_y * (rest - 1), behind = (round_up(columns(), places_together) - 1) * stride_x - padding_x + kernel_x - width;
+    return last_row < height - 1 && padding_x <= width && behind <= width ? rest : 0;
+}
+
+KernelElement ConvolutionShape::element_of(int64_t tile, int64_t lane) const {
+    const int64_t by_column = taps() * channel_tiles();
+    if (tile < by_column) {
+        const int64_t at = tile % channel_tiles() * lanes + lane;
+        return {lane_channel(at), lane_row(at), tile / channel_tiles()};
+    }
+    const int64_t at = channel_tiles() * lanes + tile - by_column;
+    return {lane_channel(at), lane_row(at), lane};
 }
 
 ConvolutionShape ConvolutionShape::in_one_line() const {

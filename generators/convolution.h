@@ -26,6 +26,11 @@ struct ConvolutionDiagonal {
     int64_t places = 0, parts = 0, window = 0, stored = 0, kinds = 1;
 };
 
+// An element of the kernel of an output channel; outside of it for a lane that has none.
+struct KernelElement {
+    int64_t channel = 0, row = 0, column = 0;
+};
+
 // X [images][groups * in][height][width], F [groups * out][in][kernel_y][kernel_x], an optional bias [groups * out], output
 // [images][groups * out][rows()][columns()]. Channels are those of one group.
 struct ConvolutionShape {
@@ -35,7 +40,8 @@ struct ConvolutionShape {
     bool bias = false;
     Epilogue epilogue;   // behind each result
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][band_rows()][kernel_x][channel_tiles()][in][lane_window()],
-    // zero where the kernel has no row. The output channels are in the order of packed_channel(). With passes_matrices() it is
+    // zero where the kernel has no row. With rest_rows() it is [groups * out][k_tiles()][32], whose elements are those of element_of(). The output
+    // channels are in the order of packed_channel(). With passes_matrices() it is
     // [groups][diagonal().kinds][kernel_y][places][stored], each place's kernel where its window lies in the columns that its part reads.
     bool packed = false;
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
@@ -47,18 +53,28 @@ struct ConvolutionShape {
     int64_t rows() const { return (padded_height() - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
     int64_t columns() const { return (padded_width() - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
     // The lanes of a product: 32 channels, or where there are few, those of several rows of the kernel: how many.
+    // Where the rows of the kernel in all channels are a few more than fill k tiles, so many are not among the lanes of each column: the
+    // lanes of a k tile of its own are the columns of such a row, as they lie in the image. Rows of the last channel, which have the last
+    // ones of their channel below and another channel in front, so that what their windows reach beyond a row of the image is the image's, too.
+    int64_t rest_rows() const;
+    // The order of rows of the kernel in lanes: channels one after the other, each from its last row to its first. Of a number as of a Halide expression.
+    template <typename Lane>
+    Lane lane_channel(const Lane &lane) const { return lane / static_cast<int>(kernel_y); }
+    template <typename Lane>
+    Lane lane_row(const Lane &lane) const { return static_cast<int>(kernel_y) - 1 - lane % static_cast<int>(kernel_y); }
+    KernelElement element_of(int64_t tile, int64_t lane) const;   // of a lane of a k tile, with rest_rows()
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
     // Rows of the result whose windows share lanes where F is packed so, and the lanes of a channel: rows of the kernel, or of the image
     // where there are several rows of the result.
     int64_t band_rows() const;
     int64_t band_places() const;   // equal parts of a row of the result of at most 32 places
-    int64_t lane_window() const { return band_rows() == 1 ? lane_rows() : window_of(band_rows()); }
+    int64_t lane_window() const { return rest_rows() > 0 ? kernel_y : band_rows() == 1 ? lane_rows() : window_of(band_rows()); }
     // The row of the kernel that row `row` of a band has in row `window` of the image; outside of the kernel if it has none.
     int64_t kernel_row(int64_t window, int64_t row) const { return (window - row * stride_y) % dilation_y == 0 ? (window - row * stride_y) / dilation_y : -1; }
     int64_t lane_tap(int64_t tile, int64_t lane, int64_t row) const { return band_rows() == 1 ? tile * lane_rows() + lane : kernel_row(lane, row); }
     // Blocks of lanes in which the channels come for each element of the kernel, or for each of its columns.
-    int64_t channel_tiles() const { return rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
+    int64_t channel_tiles() const { return rest_rows() > 0 ? in * kernel_y / lanes : rows_on_lanes() ? ceil_div(kernel_y, lane_rows()) : tiles_of(in); }
     int64_t taps() const { return kernel_x * (rows_on_lanes() ? 1 : kernel_y); }
     // Where F has output channel `o` when packed: of whole blocks of 32 those that go to one pad, every fourth, follow each other.
     // Of a number as of a Halide expression.
@@ -67,8 +83,10 @@ struct ConvolutionShape {
         constexpr int pads = 4, block = lanes;
         return packs_by_pads() ? o / block * block + o % pads * (block / pads) + o % block / pads : o;
     }
-    bool packs_by_pads() const { return !rows_on_lanes() && in % lanes == 0 && out % lanes == 0; }
-    int64_t k_tiles() const { return taps() * channel_tiles(); }
+    // Do rows of 32 of a packed F follow each other?
+    bool packs_whole_tiles() const { return rows_on_lanes() ? rest_rows() > 0 : in % lanes == 0; }
+    bool packs_by_pads() const { return packs_whole_tiles() && out % lanes == 0; }
+    int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows(); }
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
     ConvolutionDiagonal diagonal() const;
@@ -98,6 +116,7 @@ struct ConvolutionShape {
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
+        if (rest_rows() > 0) return {lanes, k_tiles(), out * groups};
         if (passes_matrices()) return {diagonal().stored, diagonal().places, kernel_y, diagonal().kinds, groups};
         return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }

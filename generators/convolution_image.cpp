@@ -12,12 +12,23 @@ using namespace vocabulary;
 ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine &machine, const Point &point)
     : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), in_(static_cast<int>(shape.in)), lane_rows_(static_cast<int>(shape.lane_window())),
       channel_tiles_(static_cast<int>(shape.channel_tiles())), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
-      taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
+      taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_ + static_cast<int>(shape.rest_rows())), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
       width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
       step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
       line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
       image_at_once_(point["image_at_once"] != 0),
-      band_(static_cast<int>(shape.band_rows())) {}
+      band_(static_cast<int>(shape.band_rows())), rest_(static_cast<int>(shape.rest_rows())),
+      window_places_(round_up(columns_, static_cast<int>(ConvolutionShape::places_together))) {}
+
+std::vector<int64_t> ConvolutionImage::image_extents() const {
+    if (rest_ > 0) return {shape_.width * shape_.height * shape_.in * shape_.groups * shape_.images};
+    return plan_.in_line ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images} : shape_.x_extents();
+}
+
+Expr ConvolutionImage::element(const Expr &column, const Expr &row, const Expr &channel) const {
+    const Expr plane = (b * groups() + g) * in_ + channel;
+    return rest_ > 0 ? x(column + width_ * (row + static_cast<int>(shape_.height) * plane)) : x(column, row, plane);
+}
 
 // The image, a row of 32 channels for each place: brought as it is and turned. A place is stored for each column of the
 // kernel that reads it, where that column's row of the result is. Rows are those of the padded image, or of the result where
@@ -34,11 +45,14 @@ void ConvolutionImage::define_image() {
     if (missing_rows()) inside = inside && y < rows_brought();
     const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
     raw(here) = bf16(0.0f);
-    raw(here) = select(inside, x(min(at, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+    raw(here) = select(inside, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(channel, in_ - 1)), undef<BFloat>());
     // The block's first row in what was brought.
     const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.rows * static_cast<int>(shape_.stride_y))) : Expr(0);
     if (folded_ && band_ > 1) {
         turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), first + y * (band_ * static_cast<int>(shape_.stride_y)) + w % lane_rows_, xb, 0, brought)), l, xb, {y, cb, yb, g, b});
+    } else if (rest_ > 0) {
+        const Expr lane = cb * lanes + w;
+        turn(turned, raw(raw_at(k, shape_.lane_channel(lane), first + y * static_cast<int>(shape_.stride_y) + shape_.lane_row(lane) * static_cast<int>(shape_.dilation_y), xb, 0, brought)), l, xb, {y, cb, yb, g, b});
     } else if (folded_) {
         const Expr tap = channel_tiles_ == 1 ? Expr(w % lane_rows_) : cb * lane_rows_ + w % lane_rows_;
         Expr from_row = first + y * static_cast<int>(shape_.stride_y) + tap * static_cast<int>(shape_.dilation_y);
@@ -53,7 +67,25 @@ void ConvolutionImage::define_image() {
     for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
     const Expr place = from[3] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
     if (stride_x_ > 1) from.where(column % stride_x_ == 0);
-    image(l, column / stride_x_, (from[2] * taps_x_ + from[0]) * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
+    image(l, column / stride_x_, from[2] * tap_tiles_ + from[0] * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
+    if (rest_ > 0) define_windows();
+}
+
+void ConvolutionImage::define_windows() {
+    const int height = static_cast<int>(shape_.height), stride_y = static_cast<int>(shape_.stride_y), by_column = taps_x_ * channel_tiles_;
+    const Expr row = (yb * plan_.rows + y) * stride_y - static_cast<int>(shape_.padding_y) + shape_.lane_row(channel_tiles_ * lanes + z) * static_cast<int>(shape_.dilation_y);
+    windows(k, px, z, y, yb, g, b) = bf16(0.0f);
+    windows(k, px, z, y, yb, g, b) = select(k < taps_x_ && row >= 0 && row < height, element(px * stride_x_ - padding_x_ + min(k, taps_x_ - 1), clamp(row, 0, height - 2), in_ - 1), undef<BFloat>());
+    const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * plan_.rows) : Expr(0);
+    const auto window = [&](const Expr &at, const Expr &place, const RDom &r) { return windows(at, place, r.y, first + r.z, brought, g, b); };
+    image(l, window_from.x, window_from.z * tap_tiles_ + by_column + window_from.y, yb, g, b) = window(l, window_from.x, window_from);
+    const int left = std::min(columns_, ceil_div(padding_x_, stride_x_)), right = std::clamp(ceil_div(width_ + padding_x_ - taps_x_ + 1, stride_x_), 0, columns_);
+    if (left > 0) cut_windows_.push_back(RDom(0, left, 0, rest_, 0, image_rows(), "cut_left"));
+    if (right < columns_) cut_windows_.push_back(RDom(right, columns_ - right, 0, rest_, 0, image_rows(), "cut_right"));
+    for (const RDom &cut : cut_windows_) {
+        const Expr column = cut.x * stride_x_ - padding_x_ + l;
+        image(l, cut.x, cut.z * tap_tiles_ + by_column + cut.y, yb, g, b) = select(column >= 0, select(column < width_, window(l, cut.x, cut), bf16(0.0f)), bf16(0.0f));
+    }
 }
 
 // Rows of a channel in one pad, neighbours in memory, or rows of neighbouring channels on all pads: the four transfers under way should
@@ -176,11 +208,23 @@ void ConvolutionImage::schedule_image(Func out) {
     RVar outer("io"), unrolled("i_unroll");
     Stage turning = image.update(update);
     turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
-    if (missing_rows()) turning.unroll(from[4]);
+    if (missing_rows() || rest_ > 0) turning.unroll(from[4]);
+    if (rest_ > 0) schedule_windows(out);
     schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));
     turned_place.compute_at(image, unrolled).vectorize(l, lanes);
     in_registers({turned_place});
     in_pads({identity, raw, image});
+}
+
+void ConvolutionImage::schedule_windows(Func out) {
+    const int turn = static_cast<int>(ConvolutionShape::places_together), most = 64, rows = plan_.stored_rows + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows : 0);
+    windows.compute_at(out, image_at_once_ ? g : yb).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(px, window_places_).bound_extent(z, rest_).bound_extent(y, rows);
+    windows.align_storage(px, turn);
+    RVar outer("xo"), unrolled("x_unroll");
+    int update = static_cast<int>(borders_.size()) + 1;
+    image.update(update++).split(window_from.x, outer, unrolled, window_places_ <= most ? window_places_ : turn).vectorize(l, lanes);
+    for (const RDom &cut : cut_windows_) image.update(update++).unroll(cut.x).vectorize(l, lanes);
+    in_pads({windows});
 }
 
 void ConvolutionImage::schedule_line(Func out) {

@@ -51,21 +51,28 @@ protected:
     const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
     const int band_;   // rows of the result that the lanes of one place serve
+    const int rest_, window_places_;   // rows of the kernel whose columns are lanes, and places of a row of the result that have a window of them: whole turns of the pads
 
-    Halide::ImageParam x = vocabulary::tensor("X", plan_.in_line ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images} : shape_.x_extents());
+    Halide::ImageParam x = vocabulary::tensor("X", image_extents());
     Halide::Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, yb{"yb"};
     Halide::Func identity{"identity"}, raw{"raw"}, turned_place{"turned_place"}, image{"image"};
     Turn turned{"turned"};
     Halide::RDom q{0, lanes, "q"};
 
 private:
+    // As the pipeline sees the image: planes as lines, or all of it where windows reach beyond rows.
+    std::vector<int64_t> image_extents() const;
+    Halide::Expr element(const Halide::Expr &column, const Halide::Expr &row, const Halide::Expr &channel) const;
+    // Windows of the rows of the kernel whose columns are lanes: as they lie in memory.
+    void define_windows();
+    void schedule_windows(Halide::Func out);
     std::vector<Halide::Expr> raw_at(const Halide::Expr &column, const Halide::Expr &channel, const Halide::Expr &row, const Halide::Expr &part, const Halide::Expr &channels, const Halide::Expr &block) const;
     // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
     bool image_by_channel() const { return by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
     std::vector<Halide::RDom> borders() const;
     int image_rows() const { return folded_ ? plan_.stored_rows / band_ : raw_rows(); }
     // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
-    bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1; }
+    bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1 && rest_ == 0; }
     int raw_rows() const {
         return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
     }
@@ -79,6 +86,10 @@ private:
     // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
     Halide::RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<Halide::RDom> borders_ = borders();
+    // Places of a row, rows of the kernel whose columns are lanes, rows; and such windows with columns outside of the image.
+    Halide::Func windows{"windows"};
+    Halide::RDom window_from{0, window_places_, 0, std::max(rest_, 1), 0, image_rows(), "window_from"};
+    std::vector<Halide::RDom> cut_windows_;
     // In line: columns of the kernel, places of a block, blocks that come together, such groups, blocks of channels.
     Halide::RDom line_from{0, taps_x_, 0, line_lanes_, 0, line_chunk_, 0, line_chunks_, 0, channel_tiles_, "line_from"};
     std::vector<Halide::RDom> zeros_;   // in line: places around the image and beside its rows

@@ -126,6 +126,7 @@ private:
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
+        if (s.rest_rows() > 0) return append_sum_of_tiles(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
         const int64_t window = s.lane_window(), band = s.band_rows();
         if (folded) f += y % band * s.taps() * s.channel_tiles() * s.in * window;
@@ -150,11 +151,31 @@ private:
         result.peaks.push_back(peak);
     }
 
+    // What the weights say of the element of each lane.
+    void append_sum_of_tiles(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
+        const ConvolutionShape &s = shape_;
+        double sum = bias, peak = std::abs(bias);
+        for (int64_t tile = 0; tile < s.k_tiles(); tile++) {
+            double dot = 0, within = 0;
+            for (int64_t l = 0; l < lanes; l++) {
+                const KernelElement e = s.element_of(tile, l);
+                const int64_t row = y * s.stride_y + e.row * s.dilation_y - s.padding_y, at = column * s.stride_x + e.column - s.padding_x;
+                if (e.column >= s.kernel_x || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                dot += static_cast<double>(bf16_float(x[(e.channel * s.height + row) * s.width + at])) * bf16_float(f[tile * lanes + l]);
+                within = std::max(within, std::abs(dot));
+            }
+            sum += dot;
+            peak = std::max({peak, std::abs(dot), std::abs(sum), within * float32_share});
+        }
+        result.values.push_back(sum);
+        result.peaks.push_back(peak);
+    }
+
     // Where the elements of an arranged weight are in PyTorch's.
     static std::vector<int64_t> weight_elements(const ConvolutionShape &s) {
         std::vector<int64_t> elements;
         const auto add = [&](int64_t out, int64_t channel, int64_t row, int64_t column) {
-            const bool inside = channel < s.in && row >= 0 && row < s.kernel_y;
+            const bool inside = channel < s.in && row >= 0 && row < s.kernel_y && column < s.kernel_x;
             elements.push_back(inside ? ((out * s.in + channel) * s.kernel_y + row) * s.kernel_x + column : -1);
         };
         // In the order of f_extents(), the outermost first.
@@ -174,13 +195,20 @@ private:
                 const bool inside = from >= 0 && from % s.dilation_x == 0 && from / s.dilation_x < s.kernel_x;
                 elements.push_back(inside ? (group * s.kernel_y + row) * s.kernel_x + from / s.dilation_x : -1);
             }); }); }); }); });
-        } else if (s.rows_on_lanes()) {
+        } else if (s.rows_on_lanes() && s.rest_rows() == 0) {
             loop(s.groups * s.out, [&](int64_t out) { loop(s.band_rows(), [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
                 loop(s.lane_window(), [&](int64_t window) { add(out, channel, s.lane_tap(tile, window, row), column); });
             }); }); }); }); });
         } else {
             std::vector<int64_t> stored(static_cast<size_t>(s.groups * s.out));   // the channels in the order of memory
             loop(s.groups * s.out, [&](int64_t out) { stored[static_cast<size_t>(out / s.out * s.out + s.packed_channel(out % s.out))] = out; });
+            if (s.rest_rows() > 0) {
+                loop(s.groups * s.out, [&](int64_t at) { loop(s.k_tiles(), [&](int64_t tile) { loop(lanes, [&](int64_t lane) {
+                    const KernelElement e = s.element_of(tile, lane);
+                    add(stored[static_cast<size_t>(at)], e.channel, e.row, e.column);
+                }); }); });
+                return elements;
+            }
             loop(s.groups * s.out, [&](int64_t at) { loop(s.kernel_y, [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) {
                 loop(s.in, [&](int64_t channel) { add(stored[static_cast<size_t>(at)], channel, row, column); });
             }); }); });

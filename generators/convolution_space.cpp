@@ -29,12 +29,13 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
-    int64_t all = rows * image_columns(shape) * shape.kernel_x * channel_tiles;
+    int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
     if (point["in_line"]) all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x * channel_tiles;
     // Blocks of channels come one by one, into two slots, where none of them is filled up.
     const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
     if (point["in_line"]) all += 2 * shape.line_blocks() * lanes;
     else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
+    if (shape.rest_rows() > 0) all += shape.rest_rows() * (plan.stored_rows + (point["image_at_once"] ? (plan.blocks - 1) * plan.rows : 0)) * round_up(shape.columns(), ConvolutionShape::places_together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
     all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size()) : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;

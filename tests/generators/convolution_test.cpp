@@ -11,6 +11,7 @@
 
 #include "generators/evaluate.h"
 #include "generators/registry.h"
+#include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/random.h"
 #include "tests/generators/sampled_point.h"
@@ -69,6 +70,7 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
         {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},                 {{"shape", "1x8x6x6,2x8x1x1"}},
         {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},  {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
+        {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}}, {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
@@ -122,6 +124,28 @@ TEST(Convolution, RowsOfTheResultShareLanes) {
             const Evaluator evaluator(workload, machine, 3);
             Random random(11);
             for (int i = 0; i < 3; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// Rows of the kernel that would begin another k tile have their columns on lanes: one or several of them, with windows beyond both ends of a row
+// and rows outside of the image, in several blocks, groups and images, with all lanes or several tiles of them before.
+TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x40x41,32x3x11x11"}, {"stride", "4"}, {"padding", "2"}},
+        {{"shape", "2x8x24x20,10x4x9x5,10"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}, {"padding", "5,3"}},
+        {{"shape", "1x3x33x30,6x3x22x6"}, {"stride", "2"}, {"padding", "1,2,3,4"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "packed";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            EXPECT_EQ(workload->inputs().at(1).extents.front(), lanes);
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(11);
+            for (int i = 0; i < 4; i++) check_sampled_point(*workload, machine, evaluator, random);
         }
 }
 
