@@ -153,6 +153,29 @@ void append_boxes(const CopyLeaf &leaf, const std::string &what, std::vector<Box
     if (cols % 32 != 0) boxes.push_back({row + whole, mem + whole * 32, static_cast<int>(cols % 32), dims});
 }
 
+void join_boxes(std::vector<Box> &boxes) {
+    const auto alike = [](const Box &a, const Box &b) {
+        return a.cols == b.cols && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), [](const Box::Dim &c, const Box::Dim &d) {
+                   return c.extent == d.extent && c.row_stride == d.row_stride && c.mem_stride == d.mem_stride;
+               });
+    };
+    std::vector<Box> joined;
+    for (size_t first = 0; first < boxes.size();) {
+        size_t end = first + 1;
+        Box::Dim step;
+        for (; end < boxes.size() && alike(boxes[first], boxes[end]); end++) {
+            const Box::Dim next = {1, boxes[end].row - boxes[end - 1].row, boxes[end].mem - boxes[end - 1].mem};
+            if (end == first + 1) step = next;
+            else if (next.row_stride != step.row_stride || next.mem_stride != step.mem_stride) break;
+        }
+        joined.push_back(boxes[first]);
+        step.extent = static_cast<int64_t>(end - first);
+        if (step.extent > 1) joined.back().dims.push_back(step);
+        first = end;
+    }
+    boxes = std::move(joined);
+}
+
 void for_each_row(const Box &box, const std::function<void(int64_t)> &visit) {
     const std::function<void(size_t, int64_t)> enumerate = [&](size_t dim, int64_t row) {
         if (dim == box.dims.size()) return visit(row);

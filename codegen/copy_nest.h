@@ -64,6 +64,8 @@ private:
 LinearForm outer_part(const LinearForm &form);
 // Cuts one leaf of a copy of `what` into boxes of whole rows.
 void append_boxes(const CopyLeaf &leaf, const std::string &what, std::vector<Box> &boxes);
+// Boxes that are alike and follow each other at one distance are one.
+void join_boxes(std::vector<Box> &boxes);
 // Calls `visit` with every row of a box.
 void for_each_row(const Box &box, const std::function<void(int64_t)> &visit);
 

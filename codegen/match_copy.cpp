@@ -37,6 +37,7 @@ bool Matcher::match_copy(const Stmt &s) {
         }
         append_boxes(leaf, kernel_.allocations[copy.allocation].name, copy.boxes);
     }
+    join_boxes(copy.boxes);
     copy.first_of = nest.first_only;
     if (!copy.pad_row.divide(32)) fail("a copy's place in the pads does not start at a row", s);
     copy.source = source_of({kernel_.allocations[copy.allocation].name, "copy", ""});

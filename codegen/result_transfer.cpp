@@ -32,7 +32,16 @@ ResultTransfer::ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code,
 }
 
 void ResultTransfer::leave_in_groups(Loop *hot) {
-    if (channels_.size() != 1 || hot == nullptr) return;
+    const auto elements = [](const Channel &c) {
+        int64_t sum = 0;
+        for (const Tile &tile : c.run.group) sum += c.run.count * tile.rows * tile.cols;
+        return sum;
+    };
+    constexpr int64_t least_share = 8;
+    std::iter_swap(channels_.begin(), std::max_element(channels_.begin(), channels_.end(), [&](const Channel &a, const Channel &b) { return elements(a) < elements(b); }));
+    int64_t rest = 0;
+    for (size_t i = 1; i < channels_.size(); i++) rest += elements(channels_[i]);
+    if (rest * least_share > elements(channels_.front()) || hot == nullptr) return;
     Loop *const inner = has_loop(hot->body) ? innermost_of(*hot) : hot;
     if (inner == nullptr || counts_sides(*inner)) return;
     const Channel &c = channels_.front();
@@ -104,6 +113,14 @@ void ResultTransfer::aim_before(Body &out) const {
 void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     fence(out);
     if (groups_ > 1) {
+        if (channels_.size() > 1) {
+            If leave{pending_, {}};
+            for (size_t i = 1; i < channels_.size(); i++) {
+                code_.aim(channels_[i], channels_[i].run.count > 1, slot_, leaving_, {}, leave.body);
+                code_.start_all(channels_[i], true, leave.body);
+            }
+            out.push_back(std::move(leave));
+        }
         const Channel &c = channels_.front();
         code_.aim(c, true, slot_, leaving_, {}, out);
         if (by_turns_) {

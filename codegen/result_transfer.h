@@ -18,7 +18,8 @@ public:
     Reg pending() const { return pending_; }   // not 0: a result waits to leave; 1 if it leaves at once
 
     // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or one in each turn of the
-    // innermost loop in it, where that has time for them and nothing in it waits for the result. To be called first of what follows, if at all.
+    // innermost loop in it, where that has time for them and nothing in it waits for the result. The little that remains beside tiles that are
+    // alike leaves in front of the loop. To be called first of what follows, if at all.
     void leave_in_groups(Loop *hot);
 
     // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
