@@ -159,6 +159,9 @@ private:
         out.reorder({pl, pq, oi, pc, oo, yb, g, b});
         whole_loops(out);
         fix_shape(out.output_buffer(), {plan_.pixels, plan_.blocks, out_, shape_.groups, shape_.images});
+        const auto plane = static_cast<int>(shape_.rows()) * columns_;
+        const int strides[] = {1, plan_.block_step * columns_, plane, plane * out_, plane * out_ * groups()};
+        for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
     }
 
     void schedule_kernel(const Products &product) {
@@ -284,8 +287,8 @@ int64_t ConvolutionShape::rest_rows() const {
     if (!packed || !rows_on_lanes() || in < 2 || dilation_x > 1 || kernel_x > std::min<int64_t>(lanes, places_together * stride_x)) return 0;
     const int64_t tiles = in * kernel_y / lanes, rest = in * kernel_y % lanes;
     if (tiles == 0 || rest == 0 || rest > kernel_y || kernel_x * tiles + rest >= kernel_x * ceil_div(kernel_y, lane_rows())) return 0;
-    const int64_t last_row = (rows() - 1) * stride_y - padding_y + dilation_y * (rest - 1), behind = (round_up(columns(), places_together) - 1) * stride_x - padding_x + kernel_x - width;
-    return last_row < height - 1 && padding_x <= width && behind <= width ? rest : 0;
+    const int64_t last_row = (rows() - 1) * stride_y - padding_y + dilation_y * (first_inside() + rest - 1), behind = (round_up(columns(), places_together) - 1) * stride_x - padding_x + kernel_x - width;
+    return first_inside() + rest <= kernel_y && last_row < height - 1 && padding_x <= width && behind <= width ? rest : 0;
 }
 
 KernelElement ConvolutionShape::element_of(int64_t tile, int64_t lane) const {
@@ -345,9 +348,10 @@ ConvolutionDiagonal ConvolutionShape::diagonal() const {
 }
 
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
-    : in_line(point["in_line"] != 0), rows(static_cast<int>(point["rows"])), blocks(static_cast<int>(shape.rows()) / rows), strip_columns(static_cast<int>(point["strip_columns"])),
+    : in_line(point["in_line"] != 0), rows(static_cast<int>(point["rows"])), blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
+      block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
-    if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result, and strips are whole rows or divide one; those of two sizes have the rows of a block");
+    if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole rows or divide one; those of two sizes have the rows of a block");
     if (in_line) {
         pixels = static_cast<int>(shape.rows() * shape.columns());
         strips = ceil_div(pixels, strip_columns);
@@ -376,10 +380,17 @@ int ConvolutionPlan::tiles_turned_back() const {
     return tiles;
 }
 
+bool ConvolutionPlan::possible_block(const ConvolutionShape &shape, int64_t rows) {
+    if (shape.rows() % rows == 0) return true;
+    constexpr int64_t most_blocks = 4, least_share = 8;   // rows that are computed twice are at most an eighth
+    const int64_t blocks = ceil_div(shape.rows(), rows), twice = blocks * rows - shape.rows();
+    return shape.band_rows() == 1 && blocks <= most_blocks && twice % (blocks - 1) == 0 && twice * least_share <= shape.rows();
+}
+
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
     const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
     if (point["in_line"]) return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 && strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
-    if (shape.rows() % rows != 0 || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
+    if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
     const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
     return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);
 }

@@ -54,14 +54,15 @@ struct ConvolutionShape {
     int64_t columns() const { return (padded_width() - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
     // The lanes of a product: 32 channels, or where there are few, those of several rows of the kernel: how many.
     // Where the rows of the kernel in all channels are a few more than fill k tiles, so many are not among the lanes of each column: the
-    // lanes of a k tile of its own are the columns of such a row, as they lie in the image. Rows of the last channel, which have the last
-    // ones of their channel below and another channel in front, so that what their windows reach beyond a row of the image is the image's, too.
+    // lanes of a k tile of its own are the columns of such a row, as they lie in the image. They are rows of the last channel that no padding
+    // meets, and not the image's last one either, so that what their windows reach beyond a row of the image is the image's, too.
     int64_t rest_rows() const;
-    // The order of rows of the kernel in lanes: channels one after the other, each from its last row to its first. Of a number as of a Halide expression.
+    // The order of rows of the kernel in lanes: channels one after the other, each from the row behind those of rest_rows() on, and these last.
+    // Of a number as of a Halide expression.
     template <typename Lane>
     Lane lane_channel(const Lane &lane) const { return lane / static_cast<int>(kernel_y); }
     template <typename Lane>
-    Lane lane_row(const Lane &lane) const { return static_cast<int>(kernel_y) - 1 - lane % static_cast<int>(kernel_y); }
+    Lane lane_row(const Lane &lane) const { return (lane + static_cast<int>(first_inside() + rest_rows())) % static_cast<int>(kernel_y); }
     KernelElement element_of(int64_t tile, int64_t lane) const;   // of a lane of a k tile, with rest_rows()
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
@@ -126,6 +127,8 @@ struct ConvolutionShape {
 private:
     // Rows of the image that so many rows of the result read.
     int64_t window_of(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
+    // The first row of the kernel that meets no padding above.
+    int64_t first_inside() const { return ceil_div(padding_y, dilation_y); }
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };
 
@@ -137,10 +140,14 @@ struct Strips {
 // The blocks that a point cuts the result into.
 struct ConvolutionPlan {
     ConvolutionPlan(const ConvolutionShape &shape, const Point &point);
+    // Blocks divide the rows of the result, or a few of them overlap by equal numbers of rows.
+    static bool possible_block(const ConvolutionShape &shape, int64_t rows);
     // Strips are whole rows or divide one, and those of two sizes have together the rows of a block; in line they are any number of places.
     static bool possible(const ConvolutionShape &shape, const Point &point);
     bool in_line;                     // strips and what is turned at once are places that follow each other in a plane
-    int rows, blocks;                 // rows of the result for which the image is turned at once
+    // Rows of the result for which the image is turned at once, such blocks, and rows from one to the next: fewer where blocks overlap, whose rows
+    // are computed twice.
+    int rows, blocks, block_step;
     int strip_columns, strip_rows;    // what one load of the weights serves
     int stored_rows, strips, pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
     std::vector<Strips> sizes;        // of the strips: all alike, or some a row less than the others, so that they have the rows of a block and no more

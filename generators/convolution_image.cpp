@@ -40,14 +40,14 @@ void ConvolutionImage::define_image() {
         return;
     }
     const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
-    const Expr row = yb * (plan_.rows * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
+    const Expr row = yb * (plan_.block_step * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y, at = xb * lanes + k, channel = cb * lanes + l;
     Expr inside = at < width_ && row >= 0 && row < height && channel < in_;
     if (missing_rows()) inside = inside && y < rows_brought();
     const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
     raw(here) = bf16(0.0f);
     raw(here) = select(inside, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(channel, in_ - 1)), undef<BFloat>());
     // The block's first row in what was brought.
-    const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.rows * static_cast<int>(shape_.stride_y))) : Expr(0);
+    const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0);
     if (folded_ && band_ > 1) {
         turn(turned, raw(raw_at(k, min(w / lane_rows_, in_ - 1), first + y * (band_ * static_cast<int>(shape_.stride_y)) + w % lane_rows_, xb, 0, brought)), l, xb, {y, cb, yb, g, b});
     } else if (rest_ > 0) {
@@ -72,16 +72,15 @@ void ConvolutionImage::define_image() {
 }
 
 void ConvolutionImage::define_windows() {
-    const int height = static_cast<int>(shape_.height), stride_y = static_cast<int>(shape_.stride_y), by_column = taps_x_ * channel_tiles_;
-    const Expr row = (yb * plan_.rows + y) * stride_y - static_cast<int>(shape_.padding_y) + shape_.lane_row(channel_tiles_ * lanes + z) * static_cast<int>(shape_.dilation_y);
+    const int stride_y = static_cast<int>(shape_.stride_y), by_column = taps_x_ * channel_tiles_;
+    const Expr row = (yb * plan_.block_step + y) * stride_y - static_cast<int>(shape_.padding_y) + shape_.lane_row(channel_tiles_ * lanes + z) * static_cast<int>(shape_.dilation_y);
     windows(k, px, z, y, yb, g, b) = bf16(0.0f);
-    windows(k, px, z, y, yb, g, b) = select(k < taps_x_ && row >= 0 && row < height, element(px * stride_x_ - padding_x_ + min(k, taps_x_ - 1), clamp(row, 0, height - 2), in_ - 1), undef<BFloat>());
-    const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * plan_.rows) : Expr(0);
-    const auto window = [&](const Expr &at, const Expr &place, const RDom &r) { return windows(at, place, r.y, first + r.z, brought, g, b); };
+    windows(k, px, z, y, yb, g, b) = select(k < taps_x_, element(px * stride_x_ - padding_x_ + min(k, taps_x_ - 1), row, in_ - 1), undef<BFloat>());
+    const auto window = [&](const Expr &at, const Expr &place, const RDom &r) { return windows(at, place, r.y, r.z, yb, g, b); };
     image(l, window_from.x, window_from.z * tap_tiles_ + by_column + window_from.y, yb, g, b) = window(l, window_from.x, window_from);
     const int left = std::min(columns_, ceil_div(padding_x_, stride_x_)), right = std::clamp(ceil_div(width_ + padding_x_ - taps_x_ + 1, stride_x_), 0, columns_);
-    if (left > 0) cut_windows_.push_back(RDom(0, left, 0, rest_, 0, image_rows(), "cut_left"));
-    if (right < columns_) cut_windows_.push_back(RDom(right, columns_ - right, 0, rest_, 0, image_rows(), "cut_right"));
+    if (left > 0) cut_windows_.push_back(RDom(0, left, 0, rest_, 0, plan_.rows, "cut_left"));
+    if (right < columns_) cut_windows_.push_back(RDom(right, columns_ - right, 0, rest_, 0, plan_.rows, "cut_right"));
     for (const RDom &cut : cut_windows_) {
         const Expr column = cut.x * stride_x_ - padding_x_ + l;
         image(l, cut.x, cut.z * tap_tiles_ + by_column + cut.y, yb, g, b) = select(column >= 0, select(column < width_, window(l, cut.x, cut), bf16(0.0f)), bf16(0.0f));
@@ -217,9 +216,10 @@ void ConvolutionImage::schedule_image(Func out) {
 }
 
 void ConvolutionImage::schedule_windows(Func out) {
-    const int turn = static_cast<int>(ConvolutionShape::places_together), most = 64, rows = plan_.stored_rows + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows : 0);
-    windows.compute_at(out, image_at_once_ ? g : yb).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(px, window_places_).bound_extent(z, rest_).bound_extent(y, rows);
+    const int turn = static_cast<int>(ConvolutionShape::places_together), most = 64;
+    windows.compute_at(out, yb).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(px, window_places_).bound_extent(z, rest_).bound_extent(y, plan_.rows);
     windows.align_storage(px, turn);
+    two_slots(windows, blocks());
     RVar outer("xo"), unrolled("x_unroll");
     int update = static_cast<int>(borders_.size()) + 1;
     image.update(update++).split(window_from.x, outer, unrolled, window_places_ <= most ? window_places_ : turn).vectorize(l, lanes);

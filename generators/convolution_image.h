@@ -70,14 +70,14 @@ private:
     // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
     bool image_by_channel() const { return by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
     std::vector<Halide::RDom> borders() const;
-    int image_rows() const { return folded_ ? plan_.stored_rows / band_ : raw_rows(); }
+    int image_rows() const { return folded_ ? plan_.rows / band_ : raw_rows(); }   // of what only fills up a last strip the kernel's rows on lanes need none
     // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
     bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1 && rest_ == 0; }
     int raw_rows() const {
         return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
     }
     // Rows of the padded image that come together.
-    int rows_brought() const { return raw_rows() + (image_at_once_ ? (plan_.blocks - 1) * plan_.rows * static_cast<int>(shape_.stride_y) : 0); }
+    int rows_brought() const { return raw_rows() + (image_at_once_ ? (plan_.blocks - 1) * plan_.block_step * static_cast<int>(shape_.stride_y) : 0); }
     // Places in line: planes for each column of the kernel and block of channels, whose places follow each other.
     void define_line();
     void schedule_line(Halide::Func out);
@@ -88,7 +88,7 @@ private:
     const std::vector<Halide::RDom> borders_ = borders();
     // Places of a row, rows of the kernel whose columns are lanes, rows; and such windows with columns outside of the image.
     Halide::Func windows{"windows"};
-    Halide::RDom window_from{0, window_places_, 0, std::max(rest_, 1), 0, image_rows(), "window_from"};
+    Halide::RDom window_from{0, window_places_, 0, std::max(rest_, 1), 0, plan_.rows, "window_from"};
     std::vector<Halide::RDom> cut_windows_;
     // In line: columns of the kernel, places of a block, blocks that come together, such groups, blocks of channels.
     Halide::RDom line_from{0, taps_x_, 0, line_lanes_, 0, line_chunk_, 0, line_chunks_, 0, channel_tiles_, "line_from"};

@@ -20,14 +20,15 @@ int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) 
 int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows / shape.band_rows() : image_reach(shape, plan); }
 int64_t image_columns(const ConvolutionShape &shape) {
     const int64_t places = shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes;
-    return (places - 1 + shape.padding_x) / shape.stride_x + (shape.dilation_x * (shape.kernel_x - 1) + shape.stride_x - 1) / shape.stride_x + 5;
+    const int64_t before = ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
+    return round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together);
 }
 
 // Rows that all buffers take.
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     const ConvolutionPlan plan(shape, point);
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
-    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.rows * shape.stride_y : 0;   // first rows of the first block and the last
+    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;   // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
     if (point["in_line"]) all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x * channel_tiles;
@@ -35,7 +36,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
     if (point["in_line"]) all += 2 * shape.line_blocks() * lanes;
     else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
-    if (shape.rest_rows() > 0) all += shape.rest_rows() * (plan.stored_rows + (point["image_at_once"] ? (plan.blocks - 1) * plan.rows : 0)) * round_up(shape.columns(), ConvolutionShape::places_together);
+    if (shape.rest_rows() > 0) all += (plan.blocks > 1 ? 2 : 1) * shape.rest_rows() * plan.rows * round_up(shape.columns(), ConvolutionShape::places_together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
     all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size()) : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
@@ -61,7 +62,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     const int64_t columns = shape.columns(), band = shape.band_rows();
     std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
     for (int64_t block = 1; block <= shape.rows(); block++)
-        if (shape.rows() % block == 0) rows.push_back(block);
+        if (ConvolutionPlan::possible_block(shape, block)) rows.push_back(block);
     for (int64_t part = 1; part <= columns; part++)
         if (columns % part == 0) strip_columns.push_back(part);
     for (int64_t block = 1; block <= std::min<int64_t>(shape.rows(), most_strip_rows); block++) strip_rows.push_back(block);
