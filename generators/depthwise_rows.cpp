@@ -19,12 +19,25 @@ namespace {
 // Rows of a part of the padded plane, in a channel's copy of it.
 int64_t rows_brought(const ConvolutionShape &shape) { return (shape.rows() - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
 
+// Columns that a part reads: what its places' windows have of the image.
+int64_t first_read(const ConvolutionShape &shape, int64_t part) { return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x); }
+int64_t columns_read(const ConvolutionShape &shape, int64_t part) {
+    const ConvolutionDiagonal d = shape.diagonal();
+    const int64_t first = first_read(shape, part), window = d.kinds > 1 && part == 0 ? d.window - shape.padding_x : d.window;
+    return std::min(window, shape.width - first);
+}
+bool parts_read_alike(const ConvolutionShape &shape) {
+    for (int64_t part = 1; part < shape.diagonal().parts; part++)
+        if (columns_read(shape, part) != columns_read(shape, 0)) return false;
+    return true;
+}
+
 class DepthwiseRowsPipeline {
 public:
     DepthwiseRowsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
         : shape_(shape), machine_(machine), diagonal_(shape.diagonal()), places_(static_cast<int>(diagonal_.places)), parts_(static_cast<int>(diagonal_.parts)),
           strip_(static_cast<int>(point["strip_rows"])), rows_(static_cast<int>(shape.rows())), columns_(static_cast<int>(shape.columns())),
-          groups_(static_cast<int>(shape.groups)), taps_unrolled_(point["taps_unrolled"] != 0), channels_(static_cast<int>(point["channels"])) {}
+          groups_(static_cast<int>(shape.groups)), taps_unrolled_(point["taps_unrolled"] != 0), parts_apart_(point["parts_apart"] != 0), channels_(static_cast<int>(point["channels"])) {}
 
     Pipeline build() {
         define_operands();
@@ -53,7 +66,9 @@ private:
         const int width = static_cast<int>(shape_.width), height = static_cast<int>(shape_.height), stored = static_cast<int>(diagonal_.stored);
         const Expr column = first_column(e) + k, row = y - static_cast<int>(shape_.padding_y);
         rows_of(k, y, e, c, b) = bf16(0.0f);
-        rows_of(k, y, e, c, b) = select(k < static_cast<int>(diagonal_.window) && column < width && row >= 0 && row < height,
+        const int read = static_cast<int>(parts_read_alike(shape_) ? columns_read(shape_, 0) : diagonal_.window);
+        const Expr has = k < read;
+        rows_of(k, y, e, c, b) = select((parts_read_alike(shape_) ? has : has && column < width) && row >= 0 && row < height,
                                         x(min(column, width - 1), clamp(row, 0, height - 1), b * groups_ + c), undef<BFloat>());
         if (stored == lanes) {
             define(matrices, {k, j, v, kind, c}, f(k, j, v, kind, c));
@@ -81,14 +96,18 @@ private:
         Var vars[] = {p, y, c, b};
         for (size_t d = 0; d < 4; d++) out.bound(vars[d], 0, extents[d]);
         fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
-        out.split(p, e, j, places_, TailStrategy::GuardWithIf).split(y, yo, y, strip_, TailStrategy::ShiftInwards).split(c, co, c, channels_).reorder({j, y, yo, e, c, co, b});
+        out.split(p, e, j, places_, TailStrategy::GuardWithIf).split(y, yo, y, strip_, TailStrategy::ShiftInwards).split(c, co, c, channels_);
+        if (parts_apart_) out.reorder({j, y, yo, c, co, e, b});
+        else out.reorder({j, y, yo, e, c, co, b});
         whole_loops(out);
     }
 
     void schedule_operands() {
-        rows_of.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(y, static_cast<int>(rows_brought(shape_))).bound_extent(e, parts_);
-        matrices.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(j, places_).bound_extent(v, static_cast<int>(shape_.kernel_y)).bound_extent(kind, static_cast<int>(diagonal_.kinds));
-        const int64_t blocks = groups_ / channels_ * shape_.images;
+        rows_of.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(y, static_cast<int>(rows_brought(shape_))).bound_extent(e, parts_apart_ ? 1 : parts_);
+        // All parts begin in the first pad.
+        if (parts_ > 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
+        matrices.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(j, places_).bound_extent(v, static_cast<int>(shape_.kernel_y)).bound_extent(kind, parts_apart_ ? 1 : static_cast<int>(diagonal_.kinds));
+        const int64_t blocks = groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1);
         two_slots(rows_of, blocks);
         two_slots(matrices, blocks);
         in_pads({rows_of, matrices});
@@ -119,7 +138,7 @@ private:
     const Machine &machine_;
     const ConvolutionDiagonal diagonal_;
     const int places_, parts_, strip_, rows_, columns_, groups_;
-    const bool taps_unrolled_;
+    const bool taps_unrolled_, parts_apart_;
     const int channels_;   // whose operands come together
 
     ImageParam x = tensor("X", {shape_.width, shape_.height, shape_.groups * shape_.images}), f = tensor("F", shape_.f_extents()), bias = tensor("bias", shape_.bias_extents());
@@ -150,9 +169,12 @@ public:
         std::vector<int64_t> channels;
         for (int64_t part = 1; part <= std::min<int64_t>(shape_.groups, most_channels); part++)
             if (shape_.groups % part == 0) channels.push_back(part);
+        // The transfers of all parts must be alike.
+        const std::vector<int64_t> parts_apart = shape_.diagonal().parts > 1 && parts_read_alike(shape_) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0};
         Space space;
         space.parameter("strip_rows", "rows of the result that one load of the matrices serves", strips)
             .choice("taps_unrolled", "1: the rows of the kernel are straight-line code; 0: a loop", {1, 0})
+            .choice("parts_apart", "1: the first parts of the rows of all planes, then the others; 0: all parts of a plane", parts_apart)
             .parameter("channels", "channels whose rows and matrices come together", channels);
         space.constraint("pads", {"channels"}, "Two slots of the rows of the channels, their matrices and their results fit the pads.", [shape = shape_, machine](const Point &point) {
             const ConvolutionDiagonal d = shape.diagonal();
@@ -169,11 +191,17 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         // The adder's or the array's time for a strip, and what a switch of the matrices and a strip cost beside it.
         constexpr double start = 1500, array_row = 1.1, switch_cost = 100, strip_cost = 60;
+        // Packets: a row that the adder adds, a result, and what surrounds them. What of a strip's code does not fit the cache comes from memory, and
+        // so does as much that it pushes out.
+        constexpr double added_row = 1.6, result = 0.7, around = 40, miss = 10;
         const ConvolutionDiagonal d = shape_.diagonal();
         const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
         const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * array_row + switch_cost);
         const double strips = static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
-        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) + strip_cost);
+        const double in_code = point["taps_unrolled"] ? rows : std::min(rows, 2.0), capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+        const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) + strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
+        const double misses = machine.timed() ? 2 * miss * std::max(0.0, code - capacity) : 0;
+        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) + strip_cost + misses);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -198,14 +226,14 @@ private:
         const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
         for (int64_t row = 0; row < s.rows(); row++)
             for (int64_t column = 0; column < s.columns(); column++) {
-                const int64_t part = column / d.places, first = std::max<int64_t>(0, part * d.places * s.stride_x - s.padding_x), kind = std::min(part, d.kinds - 1);
+                const int64_t part = column / d.places, first = first_read(s, part), read = parts_read_alike(s) ? columns_read(s, part) : std::min(d.window, s.width - first), kind = std::min(part, d.kinds - 1);
                 double sum = 0, peak = std::abs(bias);
                 for (int64_t v = 0; v < s.kernel_y; v++) {
                     const int64_t at = row * s.stride_y + v * s.dilation_y - s.padding_y;
                     if (at < 0 || at >= s.height) continue;
                     const uint16_t *matrix = f + ((kind * s.kernel_y + v) * d.places + column % d.places) * d.stored;
                     double dot = 0, within = 0;
-                    for (int64_t l = 0; l < std::min(d.window, s.width - first); l++) {
+                    for (int64_t l = 0; l < read; l++) {
                         dot += static_cast<double>(bf16_float(x[at * s.width + first + l])) * bf16_float(matrix[l]);
                         within = std::max(within, std::abs(dot));
                     }
