@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/copy_nest.h"
 #include "codegen/match.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
@@ -341,6 +342,28 @@ TEST(Matcher, FillsBeforeEachCopyWhereTilesDiffer) {
     for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_tensor(tensor, random));
     const std::vector<TensorData> expected = run_on_host(kernel, inputs);
     for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, "ax01");
+}
+
+// Boxes of a copy that follow each other at one distance are one, up to the first that is another or elsewhere.
+TEST(Matcher, JoinsBoxesAtOneDistance) {
+    const codegen::Box::Dim channels = {4, 19, 605};
+    std::vector<codegen::Box> boxes;
+    for (int i = 0; i < 18; i++) boxes.push_back({i, i * 32, 32, {channels}});
+    boxes.push_back({18, 576, 29, {channels}});
+    boxes.push_back({30, 0, 8, {}});
+    boxes.push_back({31, 8, 8, {}});
+    boxes.push_back({33, 16, 8, {}});
+    codegen::join_boxes(boxes);
+    ASSERT_EQ(boxes.size(), 4u);
+    ASSERT_EQ(boxes[0].dims.size(), 2u);
+    EXPECT_EQ(boxes[0].dims[1].extent, 18);
+    EXPECT_EQ(boxes[0].dims[1].row_stride, 1);
+    EXPECT_EQ(boxes[0].dims[1].mem_stride, 32);
+    EXPECT_EQ(boxes[1].cols, 29);
+    EXPECT_EQ(boxes[1].dims.size(), 1u);
+    ASSERT_EQ(boxes[2].dims.size(), 1u);
+    EXPECT_EQ(boxes[2].dims[0].extent, 2);
+    EXPECT_EQ(boxes[3].row, 33);
 }
 
 TEST(Matcher, CutsLoopsWhereInnerBoundsChange) {

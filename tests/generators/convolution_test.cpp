@@ -149,6 +149,24 @@ TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
         }
 }
 
+// Blocks whose rows do not divide those of the result overlap; channels whose planes are no whole tiles leave by channel, with a rest.
+TEST(Convolution, BlocksOverlap) {
+    const std::vector<std::pair<WorkloadArguments, int64_t>> calls = {
+        {{{"shape", "1x5x13x9,7x5x3x2,7"}, {"padding", "0,1"}, {"weight_layout", "packed"}}, 6},
+        {{{"shape", "2x40x15x8,35x40x1x3"}, {"padding", "1,1"}, {"stride", "2,1"}}, 5},
+        {{{"shape", "1x32x45x46,33x32x1x1"}, {"weight_layout", "packed"}}, 23},
+    };
+    for (const auto &[arguments, rows] : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(7);
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows", rows}}), 3, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        }
+}
+
 // Rows that strips do not divide, in strips of two sizes: with a bias, with several blocks of rows, with steps of the kernel, with output
 // channels that end inside a block of 32.
 TEST(Convolution, StripsOfTwoSizesHaveTheRowsOfABlock) {
@@ -271,6 +289,26 @@ TEST(Convolution, DepthwiseRowsPassMatrices) {
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
         check_sampled_point(*workload, machine, evaluator, random);
     }
+}
+
+// All planes pass with their first parts, then with their others, where all parts read as many columns; not where some read fewer.
+TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
+    const WorkloadArguments two = {{"shape", "2x5x9x56,5x1x3x3,5"}, {"groups", "5"}, {"padding", "1"}, {"weight_layout", "packed"}}, three = {{"shape", "1x3x12x90,3x1x3x3"}, {"groups", "3"}, {"weight_layout", "packed"}};
+    for (const WorkloadArguments &arguments : {two, three})
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            const Evaluator evaluator(workload, machine, 5);
+            Point point = workload->naive_point(machine);
+            point.set("taps_unrolled", 1);
+            for (const int64_t apart : {0, 1}) {
+                point.set("parts_apart", apart);
+                const bool possible = violation(workload->space(machine), point).empty();
+                EXPECT_EQ(possible, apart == 0 || arguments == two);
+                if (possible) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+            }
+        }
 }
 
 // A kernel that is wider than the lanes is no such matrix.
