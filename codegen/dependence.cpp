@@ -15,6 +15,8 @@ constexpr int store_to_load = 24, load_to_store = 24;
 // so far apart.
 constexpr int transfer_cycles = 64;
 constexpr size_t operations_between_transfers = 2 * transfer_cycles;
+// The same of a transfer that runs ahead, while DRAM serves those of the other pads as well.
+constexpr int shared_transfer_cycles = 2 * transfer_cycles;
 
 bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 || b.turn < 0 || a.turn == b.turn; }
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
@@ -180,7 +182,7 @@ private:
             }
             behind_barrier(op, i, iteration);
             if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
-                edge(last->second, i, iteration, 1);
+                edge(last->second, i, iteration, op.ahead && ops_[last->second.op].ahead && ops_.size() >= operations_between_transfers ? shared_transfer_cycles : 1);
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
             engine_[op.pad] = {i, iteration};
             if (!machine_.timed()) synchronous(op, i, iteration);
