@@ -17,12 +17,13 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
       line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
       image_at_once_(point["image_at_once"] != 0),
+      rows_together_(point["rows_together"] != 0 ? static_cast<int>(shape.narrow_rows()) : 1),
       band_(static_cast<int>(shape.band_rows())), rest_(static_cast<int>(shape.rest_rows())),
       window_places_(round_up(columns_, static_cast<int>(ConvolutionShape::places_together))) {}
 
 std::vector<int64_t> ConvolutionImage::image_extents() const {
     if (rest_ > 0) return {shape_.width * shape_.height * shape_.in * shape_.groups * shape_.images};
-    return plan_.in_line ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images} : shape_.x_extents();
+    return plan_.in_line || rows_together_ > 1 ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images} : shape_.x_extents();
 }
 
 Expr ConvolutionImage::element(const Expr &column, const Expr &row, const Expr &channel) const {
@@ -45,7 +46,12 @@ void ConvolutionImage::define_image() {
     if (missing_rows()) inside = inside && y < rows_brought();
     const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
     raw(here) = bf16(0.0f);
-    raw(here) = select(inside, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(channel, in_ - 1)), undef<BFloat>());
+    if (rows_together_ > 1) {
+        const int together = rows_together_ * width_, elements = height * width_;
+        raw(here) = select(k < together && y * together + k < elements && channel < in_, x(min(y * together + min(k, together - 1), elements - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+    } else {
+        raw(here) = select(inside, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(channel, in_ - 1)), undef<BFloat>());
+    }
     // The block's first row in what was brought.
     const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0);
     if (folded_ && band_ > 1) {
@@ -65,9 +71,10 @@ void ConvolutionImage::define_image() {
     turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
     image(l, px, z, yb, g, b) = undef<BFloat>();
     for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
-    const Expr place = from[3] * lanes + from[1], column = place + padding_x_ - from[0] * dilation_x;
+    const Expr place = from[3] * lanes + from[1], column = (rows_together_ > 1 ? from[1] % width_ : place) + padding_x_ - from[0] * dilation_x;
+    const Expr to_row = rows_together_ > 1 ? from[2] * rows_together_ + from[1] / width_ + static_cast<int>(shape_.padding_y) : Expr(from[2]);
     if (stride_x_ > 1) from.where(column % stride_x_ == 0);
-    image(l, column / stride_x_, from[2] * tap_tiles_ + from[0] * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
+    image(l, column / stride_x_, to_row * tap_tiles_ + from[0] * channel_tiles_ + from[4], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
     if (rest_ > 0) define_windows();
 }
 
@@ -94,13 +101,19 @@ std::vector<Expr> ConvolutionImage::raw_at(const Expr &column, const Expr &chann
     return {column, channel, row, part, channels, block, g, b};
 }
 
-// Columns of the result with a column of the kernel outside of the image, and all rows.
+// Columns of the result with a column of the kernel outside of the image, and all rows; rows outside of it, and all columns.
 std::vector<RDom> ConvolutionImage::borders() const {
     const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
     const int right = std::clamp(ceil_div(std::max(0, width_ + padding_x_ - reach), stride_x_), 0, columns_);
     std::vector<RDom> all;
     if (left > 0) all.push_back(RDom(0, left, 0, image_z(), "left"));
     if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
+    // The rows that the padding adds, which are not turned with the image's own.
+    if (rows_together_ > 1) {
+        const int padding = static_cast<int>(shape_.padding_y), behind = padding + turned_rows() * rows_together_;
+        if (padding > 0) all.push_back(RDom(0, columns_, 0, padding * tap_tiles_, "above"));
+        if (behind < image_rows()) all.push_back(RDom(0, columns_, behind * tap_tiles_, (image_rows() - behind) * tap_tiles_, "below"));
+    }
     return all;
 }
 
@@ -197,7 +210,7 @@ void ConvolutionImage::schedule_image(Func out) {
     } else {
         raw.compute_at(out, yb);
     }
-    raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, rows_brought() + missing_rows()).bound_extent(xb, tiles_of(width_));
+    raw.vectorize(k, lanes).bound_extent(l, folded_ ? in_ : lanes).bound_extent(y, rows_together_ > 1 ? turned_rows() : rows_brought() + missing_rows()).bound_extent(xb, tiles_of(width_));
     if (folded_ && !image_by_channel()) raw.align_storage(l, static_cast<int>(machine_.pad.count));
     image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes);
     const int pads = static_cast<int>(machine_.pad.count);
@@ -206,7 +219,7 @@ void ConvolutionImage::schedule_image(Func out) {
     for (const RDom &border : borders_) image.update(update++).unroll(border.x).vectorize(l, lanes);
     RVar outer("io"), unrolled("i_unroll");
     Stage turning = image.update(update);
-    turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
+    turning.unroll(from[0]).split(from[1], outer, unrolled, width_ < lanes ? rows_together_ * width_ : weight_unroll_).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
     if (missing_rows() || rest_ > 0) turning.unroll(from[4]);
     if (rest_ > 0) schedule_windows(out);
     schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));

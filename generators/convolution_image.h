@@ -50,6 +50,7 @@ protected:
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, weight_unroll_;
     const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
+    const int rows_together_;   // of the image, which are turned at once
     const int band_;   // rows of the result that the lanes of one place serve
     const int rest_, window_places_;   // rows of the kernel whose columns are lanes, and places of a row of the result that have a window of them: whole turns of the pads
 
@@ -72,6 +73,8 @@ private:
     std::vector<Halide::RDom> borders() const;
     int image_rows() const { return folded_ ? plan_.rows / band_ : raw_rows(); }   // of what only fills up a last strip the kernel's rows on lanes need none
     // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
+    // Of the padded image or the result; where several are turned at once such groups of the image's own.
+    int turned_rows() const { return rows_together_ == 1 ? image_rows() : ceil_div(static_cast<int>(shape_.height), rows_together_); }
     bool missing_rows() const { return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1 && rest_ == 0; }
     int raw_rows() const {
         return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) + static_cast<int>(shape_.dilation_y) * static_cast<int>(shape_.kernel_y - 1) + 1;
@@ -83,8 +86,8 @@ private:
     void schedule_line(Halide::Func out);
     int image_z() const { return image_rows() * tap_tiles_; }
 
-    // Columns of the kernel, places of a tile, rows, tiles of a row, blocks of channels.
-    Halide::RDom from{0, taps_x_, 0, std::min(lanes, width_), 0, image_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
+    // Columns of the kernel, places of a tile, rows or groups of them, tiles of a row, blocks of channels.
+    Halide::RDom from{0, taps_x_, 0, std::min(lanes, rows_together_ * width_), 0, turned_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<Halide::RDom> borders_ = borders();
     // Places of a row, rows of the kernel whose columns are lanes, rows; and such windows with columns outside of the image.
     Halide::Func windows{"windows"};

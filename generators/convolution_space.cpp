@@ -93,6 +93,9 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         .parameter("channels", "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 elsewhere: places stream past 32 channels", channels)
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
     space.choice("in_line", "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones", in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one", shape.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
+    space.constraint("rows together", {"rows_together", "rows", "in_line"}, "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
+                     [all = shape.rows()](const Point &point) { return !point["rows_together"] || (point["rows"] == all && !point["in_line"]); });
     space.constraint("in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"}, "Strips of places in line have their sums in registers, which are cleared, and one block.",
                      [](const Point &point) {
                          return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] && point["weight_unroll"] == lanes);
@@ -132,10 +135,10 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
 
 Point convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {
     if (shape.band_rows() > 1)
-        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}};
+        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}, {"rows_together", 0}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
-    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}};
+    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}, {"rows_together", 0}};
 }
 
 // What a strip of so many places takes for 32 output channels, or for those that stream past its places.
@@ -175,7 +178,7 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const auto out_tiles = static_cast<double>(tiles_of(shape.out)), problems = static_cast<double>(shape.images * shape.groups * plan.blocks);
     const double turn = lanes * turn_row + switch_cost + weights_cycles(point);
     const double image = point["in_line"] ? static_cast<double>(shape.height * shape.width / shape.line_lanes() * shape.channel_tiles()) * turn :
-                         static_cast<double>(image_rows(shape, plan) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
+                         static_cast<double>((point["rows_together"] ? ceil_div(shape.height, shape.narrow_rows()) : image_rows(shape, plan)) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
     const double kernel = shape.packed ? 0 : lanes * static_cast<double>(shape.channel_tiles()) * (turn + static_cast<double>(shape.taps()) * turn_row);
     const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
     // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for once.

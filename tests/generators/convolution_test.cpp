@@ -216,6 +216,24 @@ TEST(Convolution, StripsArePlacesInLine) {
     }
 }
 
+// Several rows of a narrow image are turned at once: as many as divide its rows or not, with rows above and below that padding adds, or steps leave out.
+TEST(Convolution, NarrowRowsAreTurnedTogether) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x32x14x14,32x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}}, {{"shape", "2x64x7x7,40x64x3x3,40"}, {"padding", "1"}, {"weight_layout", "packed"}},
+        {{"shape", "1x64x5x13,40x32x3x2"}, {"padding", "2,0,0,1"}, {"groups", "2"}},        {{"shape", "1x32x9x6,8x32x2x3"}, {"stride", "2"}, {"dilation", "2,1"}, {"weight_layout", "packed"}},
+        {{"shape", "2x32x3x1,4x32x3x1"}, {"padding", "3,1"}, {"weight_layout", "packed"}},
+    };
+    for (const WorkloadArguments &arguments : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            const Evaluator evaluator(workload, machine, 4);
+            Random random(8);
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows_together", 1}}), 3, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        }
+}
+
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
@@ -373,7 +391,7 @@ TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
 
 // The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
 TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
-    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}};
+    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}, {"rows_together", 0}};
     const auto run = [&](const char *expression) {
         const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
