@@ -34,23 +34,45 @@ int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::ve
     int crowded = 0;
     ScheduleGraph tried = graph;
     for (int interval = least; interval < below && crowded < most_crowded; interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
-        if (!place_with_evictions(tried, window, interval)) continue;
-        if (registers_suffice(tried, interval)) {
+        bool placed = false;
+        for (const Phases &phases : phases_to_try(graph, interval)) {
+            if (!place_with_evictions(tried, window, interval, phases)) continue;
+            placed = true;
+            if (!registers_suffice(tried, interval)) continue;
             graph = std::move(tried);
             return interval;
         }
-        crowded++;
+        crowded += placed;
     }
     return 0;
 }
 
-bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval) {
+std::vector<ModuloScheduler::Phases> ModuloScheduler::phases_to_try(const ScheduleGraph &graph, int interval) const {
+    std::vector<Phases> all = {{}};
+    std::vector<Unit> units;
+    for (const Unit unit : {Unit::Alu, Unit::Mul, Unit::Exp})
+        if (std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; })) units.push_back(unit);
+    const auto ii = static_cast<size_t>(machine_.vec.ii);
+    if (units.size() < 2 || units.size() > ii || interval % static_cast<int>(ii) != 0) return all;
+    const Unit reserved = full_unit(graph, interval);   // for which the first cycles are kept
+    std::vector<int> order(ii);
+    std::iota(order.begin(), order.end(), 0);
+    do {
+        Phases phases;
+        for (size_t u = 0; u < units.size(); u++) phases.emplace_back(units[u], order[u]);
+        if (std::none_of(phases.begin(), phases.end(), [&](const auto &phase) { return phase.first == reserved && phase.second != 0; })) all.push_back(std::move(phases));
+    } while (std::next_permutation(order.begin(), order.end()));
+    return all;
+}
+
+bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval, const Phases &phases) {
     constexpr size_t placings = 6;   // of each operation on average
     const size_t n = graph.ops.size();
     const std::optional<std::vector<std::pair<int, int>>> limited = limits(graph, window, interval);
     if (!limited) return false;
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
+    for (const auto &[unit, phase] : phases) table.keep_to_phase(unit, phase);
     // First comes what must run first to leave the others their time.
     std::vector<int> order(n), turn(n), forced(n, -1);
     std::iota(order.begin(), order.end(), 0);

@@ -94,7 +94,11 @@ private:
     // Iterative modulo scheduling, of loops without rows of the array: the shortest interval found below another, 0 if there is none.
     bool can_evict(const ScheduleGraph &graph) const;
     int interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below);
-    bool place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval);
+    // Cycles of their intervals that lane units keep to. Those of the first operations that come (none given) may be one for two units, whose
+    // operations then read and write the register banks together; distinct ones leave room for others beside them.
+    using Phases = std::vector<std::pair<Unit, int>>;
+    std::vector<Phases> phases_to_try(const ScheduleGraph &graph, int interval) const;
+    bool place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval, const Phases &phases);
     // Masks are few: each is made just before it is read.
     void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
     // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose theirs, or nothing

@@ -58,6 +58,8 @@ public:
     void reserve_loop_end();
     // Keeps room for an operation of a unit that the loop keeps busy all the time, in every cycle of its phase.
     void reserve_unit(Unit unit, int phase);
+    // The unit's operations are in this phase, where the interval is a multiple of the unit's own.
+    void keep_to_phase(Unit unit, int phase) { phase_[static_cast<size_t>(unit)] = phase; }
     // Scalar operations keep to no phase: one that adds to the one before waits longer for it than for its unit.
     void free_scalars() { scalars_in_phase_ = false; }
     // Keeps the last packet of every so many of that unit's intervals free: it would wait for the unit anyway.

@@ -65,11 +65,10 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         return fit_pads(machine, uses);
     });
-    // Blocks of several rows cost each row the computation of its place.
-    space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take one row after the other, as many vectors of each part of it at a time, and their sums are rows through the array.",
+    space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take the rows of a block side by side, as many vectors of each part of them at a time, and their sums are rows through the array.",
                      [=](const Point &point) {
-                         const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"];
-                         return !is_skewed(point) || (point["rows"] == 1 && point["row_unroll"] == 1 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
+                         const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"], block = point["rows"];
+                         return !is_skewed(point) || (block == point["row_unroll"] && shape.rows % block == 0 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
                      });
     space.constraint("stored", {"stored", "vector_unroll"}, "Steps of rows that are not all straight-line code are in the pads anyway.",
                      [=](const Point &point) { return point["stored"] == 0 || point["vector_unroll"] == vectors; });
@@ -283,14 +282,14 @@ void RowKernel::schedule_parts(Sum &s, const LoopLevel &at) {
     in_registers({s.part, s.block, s.group, s.total});
 }
 
-void RowKernel::schedule_sum(Sum &s, Func result, const Var &row) {
-    s.total.compute_at(result, row);
+void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
+    s.total.compute_at(row);
     if (parts_ > 0 && !grouped_) {
         const int members = vectors_ / parts_, unroll = std::gcd(vector_unroll_, members);
         if (skewed_) {
             // Vectors of all parts in turn: their sums are done when the pass is.
             const RVar go("go"), gu("g_unroll");
-            s.group.compute_at(result, row).update().split(s.members, go, gu, vector_unroll_ / parts_).reorder(gu, s.group.args()[1], go);
+            s.group.compute_at(row).update().split(s.members, go, gu, vector_unroll_ / parts_).reorder({gu, s.group.args()[1], m, go});
             schedule_parts(s, LoopLevel(s.group, gu));
             return;
         }
@@ -345,33 +344,33 @@ void RowKernel::schedule_inputs(Func consumer, const Var &block) {
 void RowKernel::over_vectors(Func step) {
     const Var no("no"), ni("ni"), part("part_unroll");
     step.split(n, no, ni, lanes).vectorize(ni);
-    if (skewed_) step.split(no, part, no, vectors_ / parts_).split(no, no, unrolled_vector_, vector_unroll_ / parts_).reorder(ni, unrolled_vector_, part, no);
+    if (skewed_) step.split(no, part, no, vectors_ / parts_).split(no, no, unrolled_vector_, vector_unroll_ / parts_).split(m, m, unrolled_row_, block_).reorder({ni, unrolled_vector_, part, unrolled_row_, no, m});
     else if (vector_unroll_ > 1) step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
 }
 
-// What is computed of a row, at `row` of `result`.
-void RowKernel::schedule_steps(Func result, const Var &row) {
+// What is computed of a row, or of several side by side.
+void RowKernel::schedule_steps(const LoopLevel &row) {
     for (Func step : each_) {
-        step.compute_at(result, row);
+        step.compute_at(row);
         over_vectors(step);
         if (unrolled() && !stored_) in_registers({step});
         else in_pads({step});
     }
     for (Func step : single_) {
-        step.compute_at(result, row);
+        step.compute_at(row);
         in_registers({step});
     }
     for (auto &[step, lane] : lanes_) {
-        step.compute_at(result, row).vectorize(lane, lanes);
+        step.compute_at(row).vectorize(lane, lanes);
         in_registers({step});
     }
-    for (Sum &s : sums_) schedule_sum(s, result, row);
+    for (Sum &s : sums_) schedule_sum(s, row);
     for (Extremum &x : extrema_) {
-        x.value.compute_at(result, row).update().atomic().vectorize(x.all, lanes);
-        x.lanes.compute_at(result, row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
+        x.value.compute_at(row).update().atomic().vectorize(x.all, lanes);
+        x.lanes.compute_at(row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
         if (x.lanes.num_update_definitions() > 0) {
             if (skewed_) {
-                x.lanes.update().reorder({x.lane, x.side, x.rest.x, x.rest.y, x.rest.z}).vectorize(x.lane, lanes).rename(x.rest.x, RVar("r_unroll")).rename(x.rest.y, RVar("part_unroll"));
+                x.lanes.update().reorder({x.lane, x.side, x.rest.x, x.rest.y, m, x.rest.z}).vectorize(x.lane, lanes).rename(x.rest.x, RVar("r_unroll")).rename(x.rest.y, RVar("part_unroll"));
             } else {
                 x.lanes.update().reorder(x.lane, x.side, x.rest).vectorize(x.lane, lanes);
             }
@@ -407,7 +406,7 @@ KernelDefinition RowKernel::finish(Func result) {
             result.split(m, m, unrolled_row_, row_unroll_ / pads);
             row = unrolled_row_;
         }
-    } else if (row_unroll_ > 1) {
+    } else if (row_unroll_ > 1 && !skewed_) {
         result.split(m, m, unrolled_row_, row_unroll_);
         row = unrolled_row_;
     }
@@ -420,7 +419,7 @@ KernelDefinition RowKernel::finish(Func result) {
         inner.insert(inner.end(), {mp, m});
         result.reorder(inner);
     }
-    schedule_steps(result, row);
+    schedule_steps(skewed_ ? LoopLevel(out_, mo) : LoopLevel(result, row));
     if (sums_with_ones()) ones_.compute_root();
     whole_loops(out_);
     fix_shape(out_.output_buffer(), {length_, rows_});
@@ -471,7 +470,7 @@ void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, s
     order.insert(order.end(), around.begin(), around.end());
     result.reorder(order);
     in_pads({result});
-    schedule_steps(result, row_unroll_ > 1 ? unrolled_row_ : m);
+    schedule_steps(LoopLevel(result, row_unroll_ > 1 ? unrolled_row_ : m));
 }
 
 std::vector<Argument> RowKernel::arguments() const {

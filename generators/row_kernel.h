@@ -100,7 +100,7 @@ private:
     struct Sum;
     Halide::Func grouped_sum(const std::string &name, Halide::Func values);
     static void schedule_parts(Sum &s, const Halide::LoopLevel &at);
-    void schedule_sum(Sum &s, Halide::Func result, const Halide::Var &row);
+    void schedule_sum(Sum &s, const Halide::LoopLevel &row);
     void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
@@ -108,7 +108,7 @@ private:
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
-    void schedule_steps(Halide::Func result, const Halide::Var &row);
+    void schedule_steps(const Halide::LoopLevel &row);
     struct Sum {
         Halide::Func part, block, total;
         Halide::Var lane;
