@@ -303,6 +303,14 @@ Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants) {
     return Flatten(kernel, in_order, constants).run();
 }
 
+std::vector<size_t> blocks_in_front(const Blocks &blocks, size_t block) {
+    std::vector<size_t> found;
+    if (block > 0) found.push_back(block - 1);
+    for (size_t b = block + 1; b < blocks.size(); b++)
+        if (blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(block)) found.push_back(b);
+    return found;
+}
+
 std::string to_string(const Kernel &kernel, const Blocks &blocks) {
     std::string out;
     for (size_t b = 0; b < blocks.size(); b++) {

@@ -42,6 +42,9 @@ struct ProgramLayout {
 };
 ProgramLayout lay_out(const Blocks &blocks);
 
+// The blocks that run right before this one without a branch over others: the one in front of it, and ends of other loops that go back to it.
+std::vector<size_t> blocks_in_front(const Blocks &blocks, size_t block);
+
 // Makes the constants that a block makes in front of their first reader in it, instead of at its start. False if all are there.
 bool make_constants_before_use(const Kernel &kernel, Blocks &blocks);
 

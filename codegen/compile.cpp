@@ -47,7 +47,7 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
         const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
-        const bool idles = options.idle && result.idle;
+        const bool idles = options.idle && result.idle, joins = options.join && result.joined;
         bool again = false;   // from the start, with other masks and constants
         const size_t short_loops = options.short_loops.size();
         if (overlaps && options.overlap == OverlapIterations::Long) options.short_loops.insert(result.unfit.begin(), result.unfit.end());
@@ -57,12 +57,13 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
             try {
                 return allocate(kernel, blocks);
             } catch (const Error &) {
-                const bool simplest = !turns && !overlaps && !idles && (!optimize || options.in_order);
+                const bool simplest = !turns && !overlaps && !idles && !joins && (!optimize || options.in_order);
                 again = simplest && (make_masks_again(kernel, unpacked) || make_constants_before_use(kernel, unpacked));
                 if (simplest && !again) throw;
             }
         }
         if (again) options = {};
+        else if (!shorter && joins) options.join = false;
         else if (!shorter && idles) options.idle = false;
         else if (!shorter && turns) options.turn = false;
         else if (!shorter && !overlaps) options.in_order = true;

@@ -216,9 +216,11 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
         if (since >= spacing) continue;
         // A loop's own iterations are apart already: the delay goes in front of it.
         const bool in_front = is_loop_body(b) && b > 0;
-        auto &packets = blocks[in_front ? b - 1 : b].packets;
         const std::vector<OpGroup> delays = delay_packets(spacing - since);
-        packets.insert(in_front ? packets.end() : packets.begin() + first, delays.begin(), delays.end());
+        for (const size_t at : in_front ? blocks_in_front(blocks, b) : std::vector<size_t>{b}) {
+            std::vector<OpGroup> &packets = blocks[at].packets;
+            packets.insert(in_front ? packets.end() : packets.begin() + first, delays.begin(), delays.end());
+        }
     }
 }
 

@@ -412,8 +412,10 @@ bool ModuloScheduler::one_packet(const ScheduleGraph &graph, const std::vector<i
 int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const {
     constexpr int margin = 8, load_margin = 4, row_margin = 3;
     if (edge.hard) return edge.latency + margin;
-    if (overlapping_ || edge.latency <= 1) return edge.latency;
     const Opcode from = graph.ops[edge.from].opcode;
+    // A row of a transfer may come in between.
+    if (displacing_ && from == Opcode::vreg_ld && edge.latency > 1) return edge.latency + static_cast<int>(machine_.pad.read_ii);
+    if (overlapping_ || edge.latency <= 1) return edge.latency;
     return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
 }
 

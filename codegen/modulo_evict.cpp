@@ -32,6 +32,7 @@ int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::ve
     // Whole operations of a lane unit fill an interval.
     const int unit = static_cast<int>(machine_.vec.ii);
     int crowded = 0;
+    displacing_ = true;
     ScheduleGraph tried = graph;
     for (int interval = least; interval < below && crowded < most_crowded; interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
         bool placed = false;
@@ -40,10 +41,12 @@ int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::ve
             placed = true;
             if (!registers_suffice(tried, interval)) continue;
             graph = std::move(tried);
+            displacing_ = false;
             return interval;
         }
         crowded += placed;
     }
+    displacing_ = false;
     return 0;
 }
 

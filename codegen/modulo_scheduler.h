@@ -146,6 +146,7 @@ private:
     int turn_ = 0;                           // cycles by which the loop's boundary will move
     int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
     bool evicting_ = false;                  // was the shortest interval found by evictions?
+    bool displacing_ = false;                // do operations take the cycles of others?
     bool overlapping_ = false;               // may an operation be in another stage than the first?
     int longest_ = 0;                        // greatest height
 };

@@ -15,6 +15,7 @@
 #include "codegen/list_schedule.h"
 #include "codegen/masks.h"
 #include "codegen/modulo.h"
+#include "codegen/nest_ends.h"
 #include "codegen/pad_order.h"
 #include "codegen/passes.h"
 #include "codegen/resources.h"
@@ -35,6 +36,7 @@ public:
         if (optimize_)
             for (size_t b = 0; b < blocks_.size(); b++)
                 if (loop_of(b) >= 0) pipeline(b);
+        if (optimize_ && options_.join) join_nests();
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
         for (const size_t b : pipelined_) pack_nests_densely(b);
@@ -53,7 +55,7 @@ public:
             if (kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size())))
                 unfit.insert(b);
         }
-        return {!overlapped_.empty(), !turned_.empty(), idle_, turned_fit, std::move(unfit)};
+        return {!overlapped_.empty(), !turned_.empty(), idle_, joined_, turned_fit, std::move(unfit)};
     }
 
 private:
@@ -62,7 +64,7 @@ private:
     std::optional<std::pair<int, int>> nest_around(const std::pair<int, int> &inner) const {
         const auto b = static_cast<size_t>(inner.first);
         auto last = static_cast<size_t>(inner.second) + 1;
-        while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target >= static_cast<int>(b))) last++;
+        while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target > static_cast<int>(b))) last++;
         if (last == blocks_.size()) return std::nullopt;
         return std::pair(blocks_[last].end.target, static_cast<int>(last));
     }
@@ -225,6 +227,32 @@ private:
     bool mostly_fetched(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
         constexpr double matters = 0.1;   // of its cycles
         return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
+    }
+
+    // The ends of nests that go round often enough for the start to pay that runs in front of them.
+    void join_nests() {
+        const auto cycles_and_packets = [&](size_t b, const std::vector<Op> &ops) {
+            const ScheduleGraph graph = code_of(b, ops).schedule(1).first;
+            return std::pair(static_cast<double>(issue_cycles(machine_, graph)), static_cast<double>(gather(graph).size()));
+        };
+        for (size_t last = 0; last < blocks_.size(); last++) {
+            if (blocks_[last].end.kind != Terminator::Loop) continue;
+            const auto first = static_cast<size_t>(blocks_[last].end.target);
+            // What turned loops leave to the code in front of them has its place.
+            const bool turns = std::any_of(turned_.begin(), turned_.end(), [&](size_t b) { return first < b && b < last; });
+            if (turns || !can_join_ends(kernel_, blocks_, first, last)) continue;
+            const auto [start, packets] = cycles_and_packets(first, blocks_[first].ops);
+            const double end = cycles_and_packets(last, blocks_[last].ops).first;
+            JoinedEnds both = joined_ends(kernel_, blocks_, first, last, false), late = joined_ends(kernel_, blocks_, first, last, true);
+            double together = cycles_and_packets(last, both.ops).first;
+            if (const double cycles = cycles_and_packets(last, late.ops).first; cycles < together) {
+                together = cycles;
+                both = std::move(late);
+            }
+            if (static_cast<double>(executions(kernel_, blocks_, last)) * (start + end - together) <= fetch_cycles(machine_) * packets + start) continue;
+            join_ends(blocks_, first, last, std::move(both));
+            joined_ = true;
+        }
     }
 
     // What a loop takes whose iterations do not overlap, its code from memory included, if it is entered so many times.
@@ -570,6 +598,7 @@ private:
     std::vector<std::pair<size_t, int64_t>> overlapped_;   // loops that run iterations side by side, and how many
     std::vector<size_t> turned_;   // blocks that are turned loops
     bool idle_ = false;            // stages of a loop run idle
+    bool joined_ = false;          // the ends of a nest are one block
     Delays delays_;
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
     std::map<size_t, std::vector<OpGroup>> densest_;   // packets of straight code that runs more than once

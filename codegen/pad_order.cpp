@@ -185,7 +185,7 @@ private:
     void insert(size_t b, const Late &late) {
         // A loop's own iterations keep their distance: the delay goes in front of it.
         if (!late.own && is_loop_body_(b) && b > 0) {
-            append_delay(b - 1, late.missing);
+            for (const size_t before : blocks_in_front(blocks_, b)) append_delay(before, late.missing);
             entered_[b].pass(late.missing);
             return;
         }

@@ -52,6 +52,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks);
 enum class OverlapIterations { WithoutMasks, Short, Long };
 struct PackOptions {
     bool turn = true;
+    bool join = true;          // the ends of nests may be one block (nest_ends.h)
     bool idle = true;          // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
     std::set<size_t> short_loops;   // blocks that are loops of which no long iterations overlap
@@ -63,6 +64,7 @@ struct Packed {
     bool overlapped = false;   // an iteration overlaps the next
     bool turned = false;       // a loop was,
     bool idle = false;         // stages of a loop run idle,
+    bool joined = false;       // the ends of a nest are one block,
     bool turned_fit = true;    // nests around those that were turned are in the instruction cache all the time
     std::set<size_t> unfit;    // loops because of whose overlap a nest left it
 };

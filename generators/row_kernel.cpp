@@ -111,12 +111,16 @@ double looped_rows_draft(const RowShape &shape, const Machine &machine, const Po
     return rows * row + miss * std::max(0.0, rows * (code_of_row + code_of_vector * packets * unrolled) - cached_packets);
 }
 
-// A row whose passes are one loop: what its lanes take, or the array, through which a row is under way for longer than the loop's interval
-// should be; the loop's first and last iterations, and what is between two rows.
-double skewed_row_draft(const RowShape &shape, const Point &point, double unit) {
-    constexpr double array_interval = 51, row_end = 190;
-    const auto unrolled = static_cast<double>(point["vector_unroll"]);
-    return static_cast<double>(shape.vectors()) * std::max(unit, array_interval / unrolled) + unit * unrolled + row_end;
+// Rows whose passes are one loop, side by side: what their lanes take, or the array, through which a row is under way for longer than the loop's
+// interval should be, and what is between two turns, which is more than loops of many vectors leave the instruction cache; or their transfers,
+// which one bank group of the DRAM serves where they lie in one page. All rows: the last pass is turns behind.
+double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
+    constexpr double array_interval = 51, wait_share = 1.1, turn_end = 110, engine_start = 135, hidden = 0.0125, most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2;
+    const auto rows = static_cast<double>(point["row_unroll"]), unrolled = rows * static_cast<double>(point["vector_unroll"]), vectors = rows * static_cast<double>(shape.vectors());
+    const double compute = vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end + std::max(0.0, unrolled - most_vectors) * miss;
+    const double bytes = element_bytes * rows * static_cast<double>(shape.length), one_page = static_cast<double>(machine.dram.row_bytes);
+    const double moved = (1 + static_cast<double>(cost.row_tensors)) * (bytes / (static_cast<double>(machine.sdma.beat) / (bytes <= one_page ? 2 : 1)) + std::max(0.0, engine_start - hidden * bytes));
+    return (static_cast<double>(shape.rows) / rows + two_passes_behind * (cost.passes - 1)) * std::max(compute, moved);
 }
 
 }  // namespace
@@ -129,13 +133,15 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     // The array takes 32 weights, a row and the gap before the next weights; the scalar unit adds the vectors' sums one after the other.
     const double part_sums = cost.sums * (point["grouped"] != 0 ? tiles_of(shape.vectors()) * (32.0 + static_cast<double>(machine.sa.switch_spacing))
                                                                 : vectors * static_cast<double>(machine.ex3.ii));
+    constexpr double start = 900;
+    if (is_skewed(point)) return start + skewed_rows_draft(shape, machine, point, cost, static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps}));
     if (!machine.timed())
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const bool overlaps = rows_overlap(shape, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
     const double packets = unrolled_rows * unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0));
-    constexpr double block_cost = 300, start = 900, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.2;
+    constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.2;
     constexpr double not_hidden = 0.2;   // of the latency, where rows overlap
     double iteration = 0;
     if (unrolled >= vectors) {
@@ -145,7 +151,7 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         // Code that leaves the instruction cache is fetched anew each time.
         iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + (packets > most_packets ? miss * (packets - resident_packets) : 0);
     } else {
-        iteration = is_skewed(point) ? skewed_row_draft(shape, point, unit) : std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
+        iteration = std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
     }
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     const double compute = rows / unrolled_rows * iteration + (unrolled >= vectors ? blocks * block_cost : 0), bytes = 2 * rows * static_cast<double>(shape.length);
@@ -158,6 +164,7 @@ std::string row_words(const RowShape &shape, const Point &point) {
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
+    if (is_skewed(point)) return text + fmt::format("; {} vectors at a time, all passes in one loop", point["vector_unroll"]);
     return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
 }
 
