@@ -21,13 +21,28 @@ bool depends_on(const Kernel &kernel, const LinearForm &row, int loop) {
     return std::any_of(row.terms.begin(), row.terms.end(), [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].loop == loop; });
 }
 
+// The allocations whose rows a nest stores, or transfers from inside of it.
+std::set<int> changed_in(const Blocks &blocks, size_t first, size_t last) {
+    std::set<int> changed;
+    const auto note = [&](const Op &op) {
+        if (op.access && op.opcode == Opcode::vreg_st) changed.insert(op.access->allocation);
+        if (op.orders >= 0) changed.insert(op.orders);
+    };
+    for (size_t b = first; b <= last; b++)
+        for (const Op &op : blocks[b].ops) {
+            note(op);
+            if (op.side) std::for_each(op.side->begin(), op.side->end(), note);
+        }
+    return changed;
+}
+
 // What may run once too often: it starts no transfer, leaves the weights as they are, and touches the rows of slots, which are free then as
-// in every other turn.
-bool may_run_again(const Kernel &kernel, const Op &op, int loop) {
+// in every other turn, or loads some that stay as they are.
+bool may_run_again(const Kernel &kernel, const Op &op, int loop, const std::set<int> &changed) {
     const Unit unit = info(op.opcode).unit;
     if (op.side || is_branch(op.opcode) || unit == Unit::Sdma || unit == Unit::Ex5 || op.opcode == Opcode::lw_vi || op.opcode == Opcode::div_s || op.opcode == Opcode::mod_s) return false;
     if (unit == Unit::Vlsu && !op.access) return false;
-    return !op.access || !depends_on(kernel, op.access->row, loop);
+    return !op.access || !depends_on(kernel, op.access->row, loop) || (op.opcode == Opcode::vreg_ld && !changed.count(op.access->allocation));
 }
 
 std::set<Reg> written_by(const std::vector<Op> &ops) {
@@ -127,7 +142,8 @@ bool can_join_ends(const Kernel &kernel, const Blocks &blocks, size_t first, siz
     }
     const int loop = loop_of(kernel, end);
     const std::vector<Op> &start = blocks[first].ops;
-    if (!std::all_of(start.begin(), start.end(), [&](const Op &op) { return may_run_again(kernel, op, loop); })) return false;
+    const std::set<int> changed = changed_in(blocks, first, last);
+    if (!std::all_of(start.begin(), start.end(), [&](const Op &op) { return may_run_again(kernel, op, loop, changed); })) return false;
     const std::set<Reg> written = written_by(start), needed = needed_behind(blocks, first, last);
     if (written.count(end.index) || written.count(end.limit)) return false;
     if (std::any_of(needed.begin(), needed.end(), [&](Reg r) { return kernel.cls(r) != RegisterClass::Scalar; })) return false;

@@ -242,9 +242,11 @@ private:
 
         Body body;
         std::optional<ResultTransfer> result;
-        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], split_runs(stores[0]->tiles));
+        // Transfers of a pad that are not alike wait for each other where they start: they are rounds, which start one by one.
+        const bool in_rounds = streams && !stores.empty() && shares_pads(stores[0]->tiles);
+        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], in_rounds ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
         const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
-        const bool at_once = std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
+        const bool at_once = !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
         // Of straight code it leaves as soon as it is made, and has the time of the next iteration.
         const bool from_straight = early && !loops && at_once;
         if (rotate || (early && !from_straight)) result->wait(body);
@@ -321,6 +323,10 @@ private:
         chain_.pop_back();
     }
 
+    static bool shares_pads(const std::vector<Tile> &tiles) {
+        std::set<int> pads;
+        return std::any_of(tiles.begin(), tiles.end(), [&](const Tile &tile) { return !pads.insert(tile.pad).second; });
+    }
     // Operations can run at the start of the next iteration if nothing before them there changes what they use: no array, whose
     // weights may be other ones by then, and only rows of slots that change with this loop.
     bool can_rotate(const Body &tail, int loop) {

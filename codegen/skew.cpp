@@ -49,7 +49,7 @@ Op copy_of(const Kernel &kernel, Reg from, Reg to) {
 // One loop that is skewed, with the loop around it where that has nothing else to do but copies.
 class Skewer {
 public:
-    Skewer(Kernel &kernel, Loop &rows, Loop *around) : kernel_(kernel), rows_(rows), outer_(around != nullptr ? *around : rows), scope_(kernel) {
+    Skewer(Kernel &kernel, const std::map<std::string, PadLayout> &layouts, Loop &rows, Loop *around) : kernel_(kernel), layouts_(layouts), rows_(rows), outer_(around != nullptr ? *around : rows), scope_(kernel) {
         inner_ = around != nullptr ? rows.extent : 1;
         iterations_ = outer_.extent;
         for (int id : {rows_.id, outer_.id})
@@ -142,6 +142,8 @@ private:
                             continue;
                         }
                         const auto source = loaded.find(key);
+                        // Those that stay in the pads are still there for the last pass.
+                        if (source == loaded.end() && stages_[i] == delay_ && !is_copied_inside(access.allocation)) continue;
                         if (source == loaded.end()) refuse(rows_, fmt::format("a later one reads rows of '{}' that the first does not", kernel_.allocations[static_cast<size_t>(access.allocation)].name));
                         const auto [entry, inserted] = kept.try_emplace(access.allocation, static_cast<int>(kernel_.allocations.size()));
                         if (inserted) {
@@ -176,6 +178,9 @@ private:
             const auto [body, at] = store->first;
             body->insert(body->begin() + static_cast<std::ptrdiff_t>(at) + 1, Node(store->second));
         }
+    }
+    bool is_copied_inside(int allocation) const {
+        return std::any_of(outer_.body.begin(), outer_.body.end(), [&](const Node &node) { return node.copy && node.copy->allocation == allocation; });
     }
     static void for_each_innermost(Loop &loop, const std::function<void(Body &)> &visit) {
         visit(loop.body);
@@ -243,7 +248,9 @@ private:
             if (readers == loaded.end() || (readers->second == stages && stages.first == stages.second)) continue;
             Allocation &allocation = kernel_.allocations[static_cast<size_t>(index)];
             if (stages.first != stages.second || !is_own(index)) refuse(rows_, fmt::format("rows of '{}' do not wait in slots", allocation.name));
-            Rotation rotation{index, round_up(allocation.rows, pads), {}};
+            const auto layout = layouts_.find(allocation.name);
+            const int64_t round = layout != layouts_.end() && layout->second.block > 0 ? pads * layout->second.block : pads;
+            Rotation rotation{index, round_up(allocation.rows, round), {}};
             const int most = readers->second.second - stages.first;
             for (int slot = 0; slot < most + 2; slot++) rotation.slots.push_back(kernel_.scalar(allocation.name + "_slot"));
             allocation.rows = rotation.rows * static_cast<int64_t>(rotation.slots.size());
@@ -422,6 +429,7 @@ private:
     }
 
     Kernel &kernel_;
+    const std::map<std::string, PadLayout> &layouts_;
     Loop &rows_, &outer_;
     IndexScope scope_;
     int64_t inner_ = 1, iterations_ = 0;   // iterations of the loop in one of the loop around it; of the outer one
@@ -434,23 +442,23 @@ private:
     std::map<Reg, std::vector<Reg>> aged_;
 };
 
-void visit(Kernel &kernel, Body &body, Loop *around) {
+void visit(Kernel &kernel, const std::map<std::string, PadLayout> &layouts, Body &body, Loop *around) {
     for (Node &node : body) {
         if (!node.loop) continue;
         Loop &loop = *node.loop;
         const auto loops = std::count_if(loop.body.begin(), loop.body.end(), [](const Node &inner) { return inner.loop != nullptr; });
         if (!is_skewed(loop) || loops < 2) {
-            visit(kernel, loop.body, &loop);
+            visit(kernel, layouts, loop.body, &loop);
             continue;
         }
         const bool only_copies = around != nullptr && std::all_of(around->body.begin(), around->body.end(), [&](const Node &other) { return other.copy || &other == &node; });
-        Skewer(kernel, loop, only_copies ? around : nullptr).run();
+        Skewer(kernel, layouts, loop, only_copies ? around : nullptr).run();
     }
 }
 
 }  // namespace
 
-void skew(Kernel &kernel) { visit(kernel, kernel.body, nullptr); }
+void skew(Kernel &kernel, const std::map<std::string, PadLayout> &layouts) { visit(kernel, layouts, kernel.body, nullptr); }
 
 void aim_rotations(Kernel &kernel) {
     Body aims;

@@ -7,10 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "generators/channel_rows.h"
 #include "generators/deviation.h"
 #include "generators/movement.h"
 #include "generators/pad_room.h"
 #include "generators/pipeline_workload.h"
+#include "generators/row_norm.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -22,18 +24,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-// [area] [channels of a group] [groups] [images], innermost first, dense; weight and bias have a value for each channel.
-struct GroupShape {
-    int64_t area = 1, channels = 1, groups = 1, images = 1;
-    bool weight = false, bias = false;
-    double epsilon = 1e-5;
-
-    int64_t length() const { return area * channels; }
-    int64_t vectors() const { return tiles_of(area); }
-    int64_t rows() const { return channels * vectors(); }   // of a group, in the pads
-    int64_t all_channels() const { return channels * groups; }
-};
 
 class GroupNorm : public PipelineWorkload {
 public:
@@ -54,21 +44,25 @@ public:
         space.constraint("channels", {"channel_unroll", "vector_unroll", "sum_unroll"}, "Several channels are straight-line code where all vectors of each are.", [vectors = shape_.vectors()](const Point &point) {
             return point["channel_unroll"] == 1 || (point["vector_unroll"] == vectors && point["sum_unroll"] == vectors);
         });
-        space.constraint("pads", {"channel_unroll", "vector_unroll", "sum_unroll"}, "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
+        add_skewed(space, machine, {{"channel_unroll", 1}, {"vector_unroll", 1}, {"sum_unroll", 1}});
+        space.constraint("pads", {"channel_unroll", "vector_unroll", "sum_unroll", "skewed"}, "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
+            if (point["skewed"] != 0) return skewed_fits(machine);
             const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
             const auto is_round = [&](const char *unroll) { return point["channel_unroll"] * point[unroll] % machine.pad.count == 0; };
             const bool round = is_round("vector_unroll") && is_round("sum_unroll");
             std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}};
             for (const bool given : {shape_.weight, shape_.bias})
-                if (given) uses.insert(uses.end(), {{spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
+                if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
             return fit_pads(machine, uses);
         });
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
+        if (point["skewed"] != 0) return skewed_words(point);
         return fmt::format("{} channels, {} vectors of each in straight-line code, {} where they are summed", point["channel_unroll"], point["vector_unroll"], point["sum_unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
+        if (point["skewed"] != 0) return skewed_draft(machine, point);
         // A loop over sums waits for the array in each iteration; too much straight-line code comes from memory for each group.
         constexpr double most_packets = 380, miss = 11, array_latency = 110, loop_cost = 20, steps = 6, summed = 10;
         const auto rows = static_cast<double>(shape_.rows());
@@ -120,39 +114,70 @@ protected:
         return work;
     }
 
-    // Rows of 32 lanes with a channel's value each, from a tensor of a value for each channel; `ones` are the weights of the array meanwhile.
-    Func spread(KernelDefinition &kernel, const std::string &name, const Func &ones) const;
-    // 32 at a time where there are more.
-    int64_t spread_rows() const { return shape_.all_channels() < lanes ? shape_.all_channels() : round_up(shape_.all_channels(), lanes); }
+    // ---- a group as one row, whose passes are one loop (row_kernel.h)
+
+    // Vectors of a group that are taken at a time; 0: each pass is a loop of its own, with points of `others` alone at their least values else.
+    void add_skewed(Space &space, const Machine &machine, const std::vector<std::pair<std::string, int64_t>> &others) const {
+        constexpr int64_t most_unrolled = 32;
+        std::vector<int64_t> unrolls = {0};
+        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors);
+        if (machine.timed() && shape_.has_vector_rows() && row_shape().fills_array())
+            for (const int64_t unroll : divisors(vectors, std::min(most_unrolled, vectors - 1)))
+                if (unroll % parts == 0) unrolls.push_back(unroll);
+        space.parameter("skewed", "vectors of a group at a time where the passes over groups are one loop, each on another group; 0: loops of their own", unrolls);
+        std::vector<std::string> names = {"skewed"};
+        for (const auto &[name, value] : others) names.push_back(name);
+        space.constraint("skewed", names, "Passes that are one loop have nothing else to choose.", [others](const Point &point) {
+            return point["skewed"] == 0 || std::all_of(others.begin(), others.end(), [&](const auto &other) { return point[other.first] == other.second; });
+        });
+    }
+    bool skewed_fits(const Machine &machine) const {
+        constexpr int64_t slots = 2, waiting = 4;   // of differences, and of elements until they are scaled
+        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors), rows = vectors / parts * round_up(parts, machine.pad.count);
+        std::vector<PadUse> uses(2, {slots * rows, true});
+        uses.insert(uses.end(), {{waiting * rows, true}, {waiting * rows, true}, {rows, true}});
+        for (const bool given : {shape_.weight, shape_.bias})
+            if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * vectors, false}});
+        return fit_pads(machine, uses);
+    }
+    static std::string skewed_words(const Point &point) { return fmt::format("a group as one row; {} vectors at a time, all passes in one loop", point["skewed"]); }
+    double skewed_draft(const Machine &machine, const Point &point) const {
+        RowCost cost;
+        cost.adds = 1 + shape_.bias;
+        cost.muls = 2 + shape_.weight;
+        cost.passes = 3;
+        constexpr double of_channel = 16, of_vector = 3.5;
+        const double made = of_channel * static_cast<double>(shape_.all_channels()) + of_vector * static_cast<double>(shape_.groups * row_shape().vectors());
+        return row_draft(row_shape(), machine, row_point(point), cost) + (shape_.weight + shape_.bias) * made;
+    }
+    KernelDefinition build_skewed(const Machine &machine, const Point &point) const;
+    RowShape row_shape() const { return {shape_.groups * shape_.images, shape_.length()}; }
+    static Point row_point(const Point &point) {
+        return {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", point["skewed"]}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}, {"skewed", 1}};
+    }
 
     GroupShape shape_;
 };
 
-// All other lanes of a channel's value are 0 on the way through the array.
-Func GroupNorm::spread(KernelDefinition &kernel, const std::string &name, const Func &ones) const {
-    const int all = static_cast<int>(shape_.all_channels()), rows = static_cast<int>(spread_rows());
-    constexpr int most_unrolled = 8;
-    const ImageParam values = tensor(name, {all});
-    kernel.arguments.push_back(values);
-    Func row(name + "_row"), one(name + "_one"), part(name + "_part"), spread(name + "_rows");
-    const Var k("k"), w("w"), l("l"), b("b"), wo("wo"), wu("w_unroll");
-    const RDom q(0, lanes, name + "_q");
-    row(k, b) = bf16(0.0f);
-    row(k, b) = select(b * lanes + k < all, values(min(b * lanes + k, all - 1)), undef<BFloat>());
-    one(k, w) = select(k == w % lanes, row(k, w / lanes), bf16(0.0f));
-    part(l, w) = 0.0f;
-    part(l, w) += f32(one(q, w)) * f32(ones(q, l));
-    spread(l, w) = bf16(part(l, w));
-    row.compute_root().bound(k, 0, lanes).vectorize(k, lanes).bound_extent(b, tiles_of(all));
-    spread.compute_root().bound(l, 0, lanes).bound(w, 0, rows).split(w, wo, w, std::min(lanes, rows)).split(w, w, wu, std::gcd(rows, most_unrolled)).vectorize(l, lanes);
-    one.compute_at(spread, wu).vectorize(k, lanes);
-    part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
-    in_pads({row, spread});
-    in_registers({one, part});
-    return spread;
+KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &point) const {
+    RowKernel row(row_shape(), machine, row_point(point), "Y");
+    KernelDefinition made;
+    const auto of_vector = [&](const std::string &name) -> Expr {
+        const Func rows = vector_rows(channel_rows(made, name, shape_, row.ones()), name, shape_, row.vectors());
+        return rows(row.n % lanes, row.n / lanes, row.m % size(shape_.groups));
+    };
+    Func result("result");
+    Expr value = normalized_row(row, row.rows_of("X"), true, shape_.epsilon);
+    if (shape_.weight) value = strict_float(value * of_vector("weight"));
+    if (shape_.bias) value = strict_float(value + of_vector("bias"));
+    result(row.n, row.m) = value;
+    KernelDefinition kernel = row.finish(result);
+    kernel.arguments.insert(kernel.arguments.end(), made.arguments.begin(), made.arguments.end());
+    return named(std::move(kernel));
 }
 
 KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
+    if (point["skewed"] != 0) return build_skewed(machine, point);
     const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups), images = size(shape_.images), vectors = size(shape_.vectors());
     const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]), sum_unroll = size(point["sum_unroll"]);
     const bool narrow = area % lanes != 0;
@@ -194,8 +219,8 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     scale(g, i) = inverse_deviation(squares.sum(g, i), shape_.channels * shape_.area, shape_.epsilon);
 
     Expr value = strict_float(centred(n, c, g, i) * bf16(scale(g, i)));
-    if (shape_.weight) value = strict_float(value * spread(kernel, "weight", ones)(n % lanes, g * channels + c));
-    if (shape_.bias) value = strict_float(value + spread(kernel, "bias", ones)(n % lanes, g * channels + c));
+    if (shape_.weight) value = strict_float(value * channel_rows(kernel, "weight", shape_, ones)(n % lanes, g * channels + c));
+    if (shape_.bias) value = strict_float(value + channel_rows(kernel, "bias", shape_, ones)(n % lanes, g * channels + c));
     result(n, c, g, i) = value;
     out(n, c, g, i) = result(n, c, g, i);
 
@@ -259,10 +284,10 @@ public:
 
     // Several tiles of at least half as many vectors as the array has weights, and few rows for weights and biases, which are made by little code.
     static bool suits(const GroupShape &shape) {
-        constexpr int64_t least_tiles = 2, most_rows = 4096, most_channels = 8;
-        if (shape.area < 2 * lanes || shape.area % lanes == 0 || shape.length() % lanes != 0 || section_channels(shape) > most_channels) return false;
+        constexpr int64_t least_tiles = 2;
+        if (shape.area % lanes == 0 || !shape.has_vector_rows()) return false;
         const int64_t vectors = shape.length() / lanes, part = members(vectors);
-        return part > 0 && vectors / part >= least_tiles && shape.groups * vectors <= most_rows && shape.channels % section_channels(shape) == 0;
+        return part > 0 && vectors / part >= least_tiles;
     }
 
     Space space(const Machine &machine) const override {
@@ -275,19 +300,23 @@ public:
         space.parameter("vector_unroll", "vectors of the result in straight-line code", unrolls)
             .parameter("sum_unroll", "vectors that become weights in straight-line code, where they are summed", weights)
             .parameter("square_unroll", "the same, of squares", weights);
-        space.constraint("pads", {"vector_unroll"}, "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.", [=, this](const Point &point) {
+        add_skewed(space, machine, {{"vector_unroll", unrolls.front()}, {"sum_unroll", weights.front()}, {"square_unroll", weights.front()}});
+        space.constraint("pads", {"vector_unroll", "skewed"}, "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.", [=, this](const Point &point) {
+            if (point["skewed"] != 0) return skewed_fits(machine);
             const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
             std::vector<PadUse> uses = {{slots * image_rows(point), round(machine, point)}, {slots * result_rows(point), round(machine, point)}, {tiles(), false}, {tiles(), false}};
             for (const bool given : {shape_.weight, shape_.bias})
-                if (given) uses.insert(uses.end(), {{spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * result_rows(point), false}});
+                if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * result_rows(point), false}});
             return fit_pads(machine, uses);
         });
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
+        if (point["skewed"] != 0) return skewed_words(point);
         return fmt::format("{} vectors of the result in straight-line code, {} where they are summed, {} where they are squared", point["vector_unroll"], point["sum_unroll"], point["square_unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
+        if (point["skewed"] != 0) return skewed_draft(machine, point);
         // Straight-line code beyond what the instruction cache keeps comes from memory for each group. A loop that fills a tile waits for its sums.
         constexpr double start = 900, group_latency = 700, most_packets = 340, miss = 16, wait = 50, loop_cost = 12, tile = 75, squared = 5, one_pad = 4, iteration = 20;
         const auto vectors = static_cast<double>(all()), unroll = static_cast<double>(point["vector_unroll"]);
@@ -318,7 +347,6 @@ private:
     };
     Total total(const std::string &name, const std::function<Expr(const Expr &)> &value) const;
     void schedule_total(Total &t, const LoopLevel &at, int unroll) const;
-    Func in_sections(const Func &spread, const std::string &name, int count) const;
 
     static int64_t members(int64_t vectors) {
         constexpr int64_t least = 16;
@@ -326,9 +354,6 @@ private:
             if (vectors % part == 0) return part;
         return 0;
     }
-    // The fewest channels that end where a vector does.
-    static int64_t section_channels(const GroupShape &shape) { return lanes / std::gcd(shape.area, static_cast<int64_t>(lanes)); }
-
     int64_t all() const { return shape_.length() / lanes; }
     int64_t tiles() const { return all() / members(all()); }
     int64_t result_rows(const Point &point) const { return round_up(all(), point["vector_unroll"]); }
@@ -339,15 +364,6 @@ private:
 
     Var n_{"n"}, g_{"g"}, i_{"i"}, k_{"k"}, w_{"w"}, l_{"l"}, t_{"t"}, s_{"s"};
 };
-
-// So many of `count` in straight-line code.
-int largest_divisor(int count) {
-    constexpr int most = 12;
-    int best = 1;
-    for (int part = 2; part <= most; part++)
-        if (count % part == 0) best = part;
-    return best;
-}
 
 // Lane w is the sum of vector w, rounded to bf16. The reduction unit adds those of a tile; tiles are added in float32.
 ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name, const std::function<Expr(const Expr &)> &value) const {
@@ -379,35 +395,8 @@ void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unro
     in_registers({s.weights, s.part, s.group, s.total});
 }
 
-// The rows of each vector of a group: of its channel, or of both channels that its lanes belong to.
-Func ContiguousGroupNorm::in_sections(const Func &spread, const std::string &name, int count) const {
-    const int channels = static_cast<int>(shape_.channels), area = static_cast<int>(shape_.area), of_section = static_cast<int>(section_channels(shape_));
-    const int vectors = of_section * area / lanes, sections = channels / of_section;
-    Func rows(name + "_of_vectors");
-    rows(l_, t_, g_) = undef<BFloat>();
-    // Vectors `from` to `end` of every section are one row, in a register meanwhile.
-    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Expr &)> &value) {
-        const RDom r(0, end - from, 0, sections, name + suffix);
-        const RVar ro("ro"), ru("r_unroll");
-        Func held(name + "_held" + suffix);
-        held(l_, s_, g_) = value(g_ * channels + s_ * of_section);
-        rows(l_, from + r.x + r.y * vectors, g_) = held(l_, r.y, g_);
-        rows.update(rows.num_update_definitions() - 1).reorder(l_, r.x, r.y, g_).vectorize(l_, lanes).split(r.x, ro, ru, largest_divisor(end - from));
-        held.compute_at(rows, r.y).vectorize(l_, lanes).bound_extent(l_, lanes);
-        in_registers({held});
-    };
-    for (int c = 0; c < of_section; c++) {
-        const int end = (c + 1) * area / lanes;
-        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Expr &first) -> Expr { return spread(l_, first + c); });
-        if (const int cut = (c + 1) * area % lanes; cut != 0)
-            store(end, end + 1, fmt::format("_v{}", c), [&](const Expr &first) { return select(l_ < cut, spread(l_, first + c), spread(l_, first + c + 1)); });
-    }
-    rows.vectorize(l_, lanes).compute_root().bound(l_, 0, lanes).bound(t_, 0, count).bound(g_, 0, static_cast<int>(shape_.groups));
-    in_pads({rows});
-    return rows;
-}
-
 KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point &point) const {
+    if (point["skewed"] != 0) return build_skewed(machine, point);
     const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images), vector_unroll = size(point["vector_unroll"]);
     const ImageParam image = tensor("X", {length, groups, images});
     KernelDefinition kernel;
@@ -422,7 +411,7 @@ KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point 
     const auto centred = [&](const Expr &at) -> Expr { return strict_float(xs(at, g_, i_) - bf16(mean(g_, i_))); };
     Total squares = total("squares", [&](const Expr &at) -> Expr { return strict_float(centred(at) * centred(at)); });
     scale(g_, i_) = inverse_deviation(squares.total(g_, i_), length, shape_.epsilon);
-    const auto of_vector = [&](const std::string &name) -> Expr { return in_sections(spread(kernel, name, ones), name, size(result_rows(point)))(n_ % lanes, n_ / lanes, g_); };
+    const auto of_vector = [&](const std::string &name) -> Expr { return vector_rows(channel_rows(kernel, name, shape_, ones), name, shape_, size(result_rows(point)))(n_ % lanes, n_ / lanes, g_); };
     Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
     if (shape_.weight) value = strict_float(value * of_vector("weight"));
     if (shape_.bias) value = strict_float(value + of_vector("bias"));

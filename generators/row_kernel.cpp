@@ -332,6 +332,7 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
 void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
     rows.compute_at(consumer, block).bound_extent(n, padded()).bound_storage(m, block_);
     if (rows_ > block_ && machine_.timed()) rows.hoist_storage_root().ring_buffer(2);
+    if (parts_go_round()) rows.align_storage(n, lanes * vectors_ / parts_ * static_cast<int>(round_up<int64_t, int64_t>(parts_, machine_.pad.count)));
     in_pads({rows});
 }
 
@@ -436,6 +437,16 @@ KernelDefinition RowKernel::finish(Func result) {
     kernel.arguments = arguments();
     const codegen::PadLayout neighbours{pads, block_ / pads * vectors_};
     if (apart) kernel.lay_out(result, neighbours);
+    if (parts_go_round()) {
+        const codegen::PadLayout parts{pads, vectors_ / parts_};
+        kernel.lay_out(result, parts);
+        for (const Func &step : each_) kernel.lay_out(step, parts);
+        for (const Input &input : inputs_) {
+            if (input.one_row) continue;
+            kernel.lay_out(input.rows, parts);
+            kernel.layouts[input.rows.name() + "_kept"] = parts;
+        }
+    }
     for (const Input &input : inputs_) {
         kernel.inputs.push_back({input.param.name(), {length_}});
         if (apart && !input.one_row) kernel.lay_out(input.rows, neighbours);

@@ -86,6 +86,9 @@ public:
     // The largest of a row (NaN are passed over), the smallest.
     Halide::Func largest(const std::string &name, Halide::Func values);
 
+    // The weights of the array that sum rows, from the start on where neither rows are weights nor the reduction unit sums.
+    const Halide::Func &ones() const { return ones_; }
+
     // The kernel that stores `result`, a step that is in the pads.
     KernelDefinition finish(Halide::Func result);
 
@@ -107,6 +110,8 @@ private:
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, std::vector<Halide::VarOrRVar> around);
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
+    // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a row can?
+    bool parts_go_round() const { return skewed_ && parts_ > 1 && vector_unroll_ / parts_ % static_cast<int>(machine_.pad.count) != 0; }
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(const Halide::LoopLevel &row);
     struct Sum {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "generators/column_softmax.h"
-#include "generators/deviation.h"
 #include "generators/lane_math.h"
 #include "generators/movement.h"
+#include "generators/row_norm.h"
 #include "generators/row_workload.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -161,23 +161,7 @@ public:
             x(k.n, k.m) = sum;
             k.each(x);
         }
-        Func mean("mean"), centred("centred"), square("square"), scale("scale");
-        if (norm_.centred) {
-            const Func total = k.sum("total", x);
-            mean(k.m) = strict_float(total(k.m) * static_cast<float>(1 / static_cast<double>(shape_.length)));
-            k.single(mean);
-            centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(mean(k.m)));
-            k.each_light(centred);
-        }
-        const auto value = [&]() -> Expr { return norm_.centred ? centred(k.n, k.m) : x(k.n, k.m); };
-        const Expr squared = strict_float(value() * value());
-        // Behind the last element x is 0, so x minus the mean is not.
-        square(k.n, k.m) = shape_.length % 32 == 0 || !norm_.centred ? squared : select(k.n < k.length(), squared, bf16(0.0f));
-        k.each_light(square);
-        const Func squares = k.sum("squares", square);
-        scale(k.m) = inverse_deviation(squares(k.m), shape_.length, norm_.epsilon);
-        k.single(scale);
-        Expr result = strict_float(value() * bf16(scale(k.m)));
+        Expr result = normalized_row(k, x, norm_.centred, norm_.epsilon);
         if (norm_.weight) result = strict_float(result * weight(k.n));
         if (norm_.bias) result = strict_float(result + bias(k.n));
         return result;

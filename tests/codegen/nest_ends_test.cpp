@@ -113,6 +113,10 @@ TEST_F(NestEnds, WhatMustNotRunOnceMoreKeepsThemApart) {
     Op rows_of_turns = load(row, buffer, 0);
     rows_of_turns.access->row.terms = {{0, 1}};
     EXPECT_TRUE(refuses(rows_of_turns)) << "the turn behind the last one has none";
+    const int weights = allocation("weights", 8);
+    Op weights_of_turns = load(row, weights, 0);
+    weights_of_turns.access->row.terms = {{0, 1}};
+    EXPECT_FALSE(refuses(weights_of_turns)) << "nothing changes them";
     EXPECT_TRUE(refuses(op(Opcode::addi_s, turn, {turn})));
     EXPECT_FALSE(refuses(load(row, buffer, 0)));
 }

@@ -73,7 +73,7 @@ struct Skew : Fixture, testing::Test {
 
 TEST_F(Skew, PassesBecomeOneLoopOnRowsOfSeveralIterations) {
     build(first_pass(), second_pass());
-    skew(kernel);
+    skew(kernel, {});
     // The scale is made an iteration behind the sum and read another one behind.
     EXPECT_EQ(kernel.body.front().loop->extent, rows + 2);
     EXPECT_EQ(kernel.loops[static_cast<size_t>(m)].extent, rows + 2);
@@ -87,7 +87,7 @@ TEST_F(Skew, PassesBecomeOneLoopOnRowsOfSeveralIterations) {
 
 TEST_F(Skew, RowsBetweenPassesHaveSlotsThatRotate) {
     build(first_pass(), second_pass());
-    skew(kernel);
+    skew(kernel, {});
     ASSERT_EQ(kernel.rotations.size(), 1u);
     const Rotation &rotation = kernel.rotations.front();
     EXPECT_EQ(rotation.allocation, between);
@@ -102,7 +102,7 @@ TEST_F(Skew, RowsBetweenPassesHaveSlotsThatRotate) {
 
 TEST_F(Skew, ValuesOfStraightCodeWaitAnIteration) {
     build(first_pass(), second_pass());
-    skew(kernel);
+    skew(kernel, {});
     // The scale of the iteration before is moved in front of all else; the sum is read before it starts anew.
     const Op &move = *body().front().op;
     EXPECT_EQ(move.src[0], scale);
@@ -118,7 +118,7 @@ TEST_F(Skew, LaterPassesFindRowsOfAnInputWhereTheFirstPutThem) {
     std::vector<Op> later = second_pass();
     later[0] = at(load(again, in, 0), {{m, vectors}, {second, 1}});
     build(first_pass(), later);
-    skew(kernel);
+    skew(kernel, {});
     const int kept = static_cast<int>(kernel.allocations.size()) - 1;
     EXPECT_EQ(kernel.allocations.back().name, "in_kept");
     EXPECT_EQ(pass(Opcode::vreg_st, kept).src[2], x);
@@ -129,7 +129,7 @@ TEST_F(Skew, PassesOfTheSameRowsShareTheirRegisters) {
     std::vector<Op> later = second_pass();
     later[1] = op(Opcode::mul_vv, result, {again, again});   // needs no sum
     build(first_pass(), later);
-    skew(kernel);
+    skew(kernel, {});
     // What is stored between them is neither stored nor loaded.
     for (const Node &node : passes()) EXPECT_FALSE(node.op->access && node.op->access->allocation == between);
 }
@@ -137,7 +137,7 @@ TEST_F(Skew, PassesOfTheSameRowsShareTheirRegisters) {
 TEST_F(Skew, LeavesOtherLoopsAlone) {
     build(first_pass(), second_pass());
     kernel.body.front().loop->name = "f.m";
-    skew(kernel);
+    skew(kernel, {});
     EXPECT_EQ(kernel.body.front().loop->extent, rows);
     EXPECT_TRUE(kernel.rotations.empty());
 }
@@ -145,14 +145,35 @@ TEST_F(Skew, LeavesOtherLoopsAlone) {
 TEST_F(Skew, RefusesPassesThatDoNotRunAlike) {
     kernel.loops[static_cast<size_t>(second)].extent = 2;
     build(first_pass(), second_pass());
-    EXPECT_THAT(error_of([&] { skew(kernel); }), HasSubstr("the loops inside of 'f.m_skewed' do not become one: 'f.first' runs 4 times and 'f.second' 2 times"));
+    EXPECT_THAT(error_of([&] { skew(kernel, {}); }), HasSubstr("the loops inside of 'f.m_skewed' do not become one: 'f.first' runs 4 times and 'f.second' 2 times"));
+}
+
+// Weights, say.
+TEST_F(Skew, TheLastPassFindsRowsThatStayInThePads) {
+    std::vector<Op> later = second_pass();
+    later[0] = at(load(again, in, 1), {{m, vectors}, {second, 1}});
+    build(first_pass(), later);
+    skew(kernel, {});
+    std::vector<std::string> loaded;
+    for (const Node &node : passes())
+        if (node.op->opcode == Opcode::vreg_ld) loaded.push_back(text(*node.op->access));
+    EXPECT_THAT(loaded, testing::Contains("-7 + 4*m_skewed + 1*first + -4*min(m_skewed + -2, 0)"));
+}
+
+TEST_F(Skew, RotatingRowsAreWholeBlocksOfTheirLayout) {
+    build(first_pass(), second_pass());
+    skew(kernel, {{"between", {4, 3, false}}});
+    EXPECT_EQ(kernel.rotations.front().rows, 12);
 }
 
 TEST_F(Skew, RefusesRowsThatTheFirstPassDoesNotRead) {
     std::vector<Op> later = second_pass();
     later[0] = at(load(again, in, 1), {{m, vectors}, {second, 1}});
     build(first_pass(), later);
-    EXPECT_THAT(error_of([&] { skew(kernel); }), HasSubstr("a later one reads rows of 'in' that the first does not"));
+    Copy rows_of_turn;
+    rows_of_turn.allocation = in;
+    kernel.body.front().loop->body.insert(kernel.body.front().loop->body.begin(), Node(std::move(rows_of_turn)));
+    EXPECT_THAT(error_of([&] { skew(kernel, {}); }), HasSubstr("a later one reads rows of 'in' that the first does not"));
 }
 
 }  // namespace

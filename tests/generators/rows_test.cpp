@@ -148,6 +148,28 @@ TEST_F(Rows, SkewedPassesOfLongRows) {
         }
 }
 
+// Groups of channels as rows whose passes are one loop: vectors that are of one channel or of two, of few groups and of more than are under way.
+TEST_F(Rows, SkewedPassesOfGroups) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    uint64_t seed = 0;
+    for (const auto &[shape, groups] : {std::pair{"2x16x20x20,16,16", 4}, {"1x32x14x14,-,32", 1}, {"3x8x16x16,8", 2}, {"1x8x28x28", 1}}) {
+        SCOPED_TRACE(fmt::format("{} in {} groups", shape, groups));
+        const Evaluator evaluator(find_operator("group_norm").workload({{"shape", shape}, {"num-groups", std::to_string(groups)}}), machine, ++seed);
+        int points = 0;
+        for_each(evaluator.workload().space(machine), [&](const Point &point) {
+            if (point["skewed"] == 0) return true;
+            SCOPED_TRACE(point.assignments());
+            const Evaluation evaluation = evaluator.evaluate(point);
+            EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+            EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
+            EXPECT_EQ(evaluator.verify(point), "");
+            points++;
+            return true;
+        });
+        EXPECT_GT(points, 0);
+    }
+}
+
 // Squares of 1e-40, whose share in a sum the scalar unit would take for another number.
 TEST_F(Rows, NormsOfTinyRowsAreNumbers) {
     std::vector<double> tiny;

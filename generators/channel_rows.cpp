@@ -1,0 +1,75 @@
+#include "generators/channel_rows.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "generators/vocabulary.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+// All other lanes of a channel's value are 0 on the way through the array.
+Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Func &ones) {
+    const int all = static_cast<int>(shape.all_channels()), rows = static_cast<int>(shape.spread_rows());
+    constexpr int most_unrolled = 8;
+    const ImageParam values = tensor(name, {all});
+    kernel.arguments.push_back(values);
+    Func row(name + "_row"), one(name + "_one"), part(name + "_part"), spread(name + "_rows");
+    const Var k("k"), w("w"), l("l"), b("b"), wo("wo"), wu("w_unroll");
+    const RDom q(0, lanes, name + "_q");
+    row(k, b) = bf16(0.0f);
+    row(k, b) = select(b * lanes + k < all, values(min(b * lanes + k, all - 1)), undef<BFloat>());
+    one(k, w) = select(k == w % lanes, row(k, w / lanes), bf16(0.0f));
+    part(l, w) = 0.0f;
+    part(l, w) += f32(one(q, w)) * f32(ones(q, l));
+    spread(l, w) = bf16(part(l, w));
+    row.compute_root().bound(k, 0, lanes).vectorize(k, lanes).bound_extent(b, tiles_of(all));
+    spread.compute_root().bound(l, 0, lanes).bound(w, 0, rows).split(w, wo, w, std::min(lanes, rows)).split(w, w, wu, std::gcd(rows, most_unrolled)).vectorize(l, lanes);
+    one.compute_at(spread, wu).vectorize(k, lanes);
+    part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
+    in_pads({row, spread});
+    in_registers({one, part});
+    return spread;
+}
+
+int largest_divisor(int count) {
+    constexpr int most = 12;
+    int best = 1;
+    for (int part = 2; part <= most; part++)
+        if (count % part == 0) best = part;
+    return best;
+}
+
+Func vector_rows(const Func &spread, const std::string &name, const GroupShape &shape, int count) {
+    const Var l("l"), t("t"), g("g"), s("s");
+    const int channels = static_cast<int>(shape.channels), area = static_cast<int>(shape.area), of_section = static_cast<int>(shape.section_channels());
+    const int vectors = of_section * area / lanes, sections = channels / of_section;
+    Func rows(name + "_of_vectors");
+    rows(l, t, g) = undef<BFloat>();
+    // Vectors `from` to `end` of every section are one row, in a register meanwhile.
+    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Expr &)> &value) {
+        const RDom r(0, end - from, 0, sections, name + suffix);
+        const RVar ro("ro"), ru("r_unroll");
+        Func held(name + "_held" + suffix);
+        held(l, s, g) = value(g * channels + s * of_section);
+        rows(l, from + r.x + r.y * vectors, g) = held(l, r.y, g);
+        rows.update(rows.num_update_definitions() - 1).reorder(l, r.x, r.y, g).vectorize(l, lanes).split(r.x, ro, ru, largest_divisor(end - from));
+        held.compute_at(rows, r.y).vectorize(l, lanes).bound_extent(l, lanes);
+        in_registers({held});
+    };
+    for (int c = 0; c < of_section; c++) {
+        const int end = (c + 1) * area / lanes;
+        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Expr &first) -> Expr { return spread(l, first + c); });
+        if (const int cut = (c + 1) * area % lanes; cut != 0)
+            store(end, end + 1, fmt::format("_v{}", c), [&](const Expr &first) { return select(l < cut, spread(l, first + c), spread(l, first + c + 1)); });
+    }
+    rows.vectorize(l, lanes).compute_root().bound(l, 0, lanes).bound(t, 0, count).bound(g, 0, static_cast<int>(shape.groups));
+    in_pads({rows});
+    return rows;
+}
+
+}  // namespace atalla
