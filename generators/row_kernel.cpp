@@ -43,8 +43,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
         if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
-    // Two passes gain less beside each other than what the end of each row costs.
-    const bool may_skew = cost.passes > 2 && shape.fills_array() && shape.length % lanes == 0 && machine.timed();
+    const bool may_skew = cost.passes > 1 && shape.fills_array() && shape.length % lanes == 0 && machine.timed();
     Space space;
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)

@@ -126,9 +126,9 @@ TEST_F(Rows, LongRows) {
 TEST_F(Rows, SkewedPassesOfLongRows) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     uint64_t seed = 0;
-    for (const char *name : {"softmax", "log_softmax", "layer_norm"})
+    for (const char *name : {"softmax", "log_softmax", "layer_norm", "rms_norm"})
         for (const auto &[rows, length] : {std::pair{7, 2048}, {6, 1536}, {1, 1536}, {8, 1024}}) {
-            const std::string weights = std::string(name) == "layer_norm" ? fmt::format(",{},{}", length, length) : "", shape = fmt::format("{}x{}{}", rows, length, weights);
+            const std::string weights = std::string(name) == "layer_norm" ? fmt::format(",{},{}", length, length) : std::string(name) == "rms_norm" ? fmt::format(",{}", length) : "", shape = fmt::format("{}x{}{}", rows, length, weights);
             SCOPED_TRACE(fmt::format("{} {}", name, shape));
             const Evaluator evaluator(find_operator(name).workload({{"shape", shape}}), machine, ++seed);
             std::vector<Point> points;
