@@ -110,8 +110,11 @@ private:
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, std::vector<Halide::VarOrRVar> around);
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
-    // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a row can?
-    bool parts_go_round() const { return skewed_ && parts_ > 1 && vector_unroll_ / parts_ % static_cast<int>(machine_.pad.count) != 0; }
+    // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a single row do?
+    bool parts_go_round() const {
+        const int pads = static_cast<int>(machine_.pad.count);
+        return skewed_ && block_ == 1 && parts_ >= pads && vector_unroll_ / parts_ % pads != 0;
+    }
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(const Halide::LoopLevel &row);
     struct Sum {
