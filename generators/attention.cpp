@@ -35,9 +35,18 @@ std::vector<int64_t> AttentionShape::v_extents() const { return with_batch(width
 std::vector<int64_t> AttentionShape::mask_extents() const { return with_batch(keys, queries, batch, &AttentionBatch::mask, 0); }
 std::vector<int64_t> AttentionShape::out_extents() const { return with_batch(width, queries, batch, nullptr, inside('o')); }
 
+int64_t AttentionShape::passing_rows(const Machine &machine, const Point &point) const {
+    if (!whole_rows()) return lanes;
+    const int64_t all = block_rows(point) * blocks_together(point), round = machine.pad.count;
+    int64_t rows = 1;
+    for (int64_t more = 2; more <= streamed(point); more++)
+        if (all % more == 0 && (more % round == 0 || rows % round != 0)) rows = more;
+    return rows;
+}
+
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point) {
     if (shape.queries < 1 || shape.keys < 1 || shape.depth < 1 || shape.width < 1 || shape.problems() < 1) throw Error("attention: sizes must be at least 1");
-    if (AttentionShape::streamed(point) > 0) return attention_streamed(shape, machine, point);
+    if (AttentionShape::streamed(point) > 0 && !shape.whole_rows()) return attention_streamed(shape, machine, point);
     return shape.whole_rows() ? attention_of_whole_rows(shape, machine, point) : attention_by_tiles(shape, machine, point);
 }
 

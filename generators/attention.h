@@ -74,9 +74,15 @@ struct AttentionShape {
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }
     // May all queries of a head pass between two loads of weights for the scores?
-    bool may_stream(const Machine &machine) const { return machine.timed() && !whole_rows() && key_blocks() == 1 && !mask && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries); }
+    bool may_stream(const Machine &machine) const {
+        if (!machine.timed() || mask) return false;
+        if (whole_rows()) return !causal;
+        return key_blocks() == 1 && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries);
+    }
     // Do they, and how many of them in straight-line code? 0: those of a block pass.
     static int64_t streamed(const Point &point) { return point.contains("stream") ? point["stream"] : 0; }
+    // Of those that stream, how many are straight-line code between two loads of weights? They divide all, in whole rounds of the pads if there are such.
+    int64_t passing_rows(const Machine &machine, const Point &point) const;
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

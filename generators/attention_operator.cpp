@@ -42,7 +42,7 @@ public:
         return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_.on(machine), machine, point);
     }
     double draft(const Machine &machine, const Point &point) const override {
-        return in_registers(machine) ? register_attention_draft(shape_, point) : attention_draft(shape_.on(machine), point);
+        return in_registers(machine) ? register_attention_draft(shape_, point) : attention_draft(shape_.on(machine), machine, point);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves

@@ -17,12 +17,14 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
-      streams_(static_cast<int>(AttentionShape::streamed(point))),
+      streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
       unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
-    const int groups = rows_ * blocks_ / static_cast<int>(lanes);
-    if (streams_) streamed = RDom({{0, lanes}, {0, groups}, {0, skips_ ? groups : key_tiles_}}, "streamed_varying");
+    if (!streams_) return;
+    const int groups = rows_ * blocks_ / passing_rows_;
+    ending = RDom(0, passing_rows_, 0, groups, "ending");
+    streamed = RDom({{0, passing_rows_}, {0, groups}, {0, skips_ ? groups : key_tiles_}}, "streamed_varying");
 }
 
 KernelDefinition AttentionPipeline::build() {
@@ -160,7 +162,7 @@ void AttentionPipeline::define_scores() {
     // Where hidden tiles are left out, what is behind the last key is later than every query. Of several blocks of keys only one hides some.
     if (hides_end()) {
         if (key_blocks_ > 1) ending.where(ending.x < kb - (key_blocks_ - 2));
-        const std::vector<Expr> last = own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending});
+        const std::vector<Expr> last = own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending.x});
         X(last) = strict_float(X(last) + behind(j));
     }
     // Of the last tiles of a block its first queries see nothing, and those behind them a key more each.
@@ -177,18 +179,26 @@ void AttentionPipeline::define_scores() {
 // All queries that see some key of a tile pass behind each other.
 void AttentionPipeline::define_streamed_scores() {
     define(X, args({j, i, tt}), undef<BFloat>());
-    const Expr row = streamed[1] * lanes + streamed[0], tile = streamed[2];
+    const Expr row = streamed[1] * passing_rows_ + streamed[0], tile = streamed[2];
     if (skips_) streamed.where(streamed[1] >= min(tile, rows_ * blocks_ / lanes - 2));
     for (int n = 0; n < depth_tiles_; n++) {
         Dot &dot = scores_.emplace_back("scores_" + std::to_string(n));
         define(dot.weights, args({k, w, tt}), Ks[n](of_keys({k, tt * lanes + w})));
         define(dot.part, args({j, i, tt}), 0.0f);
         dot.part(args({j, i, tt})) += f32(Qs[n](args({r, i}))) * f32(dot.weights(args({r, j, tt})));
-        Expr score = bf16(dot.part(args({j, row, tile})));
-        if (n > 0) score = strict_float(X(args({j, row, tile})) + score);
-        if (n + 1 == depth_tiles_ && !scales_late_) score = scaled(score);
-        X(args({j, row, tile})) = score;
+        // Sums that are not the last have rows of their own, a round of the pads in straight-line code wherever those of X are; in X where not all queries
+        // see a tile.
+        const bool last = n + 1 == depth_tiles_, in_scores = last || skips_;
+        const std::vector<Expr> at = in_scores ? args({j, row, tile}) : args({j, i, tt});
+        Expr score = bf16(dot.part(at));
+        if (n > 0) score = strict_float((skips_ ? X : scored_before.back())(at) + score);
+        if (last && !scales_late_) score = scaled(score);
+        if (in_scores) X(at) = score;
+        else define(scored_before.emplace_back("scored_before_" + std::to_string(n)), at, score);
     }
+    if (!hides_end()) return;
+    const std::vector<Expr> at = args({j, ending.y * passing_rows_ + ending.x, key_tiles_ - 1});
+    X(at) = strict_float(X(at) + behind(j));
 }
 
 void AttentionPipeline::define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const {
@@ -296,10 +306,8 @@ void AttentionPipeline::schedule() {
     schedule_values();
     schedule_queries();
     schedule_scores();
-    if (!streams_) {
-        at_keys(p);
-        p.bound_extent(tt, key_tiles_);
-    }
+    if (!streams_) at_keys(p);
+    if (!streams_ || whole_rows_) p.bound_extent(tt, key_tiles_);
     schedule_softmax();
     schedule_result();
     in_pads({identity, X, p, Y});
@@ -323,7 +331,7 @@ void AttentionPipeline::schedule_out() {
 
 void AttentionPipeline::schedule_keys() {
     for (Func f : Ks) {
-        if (streams_) {
+        if (streams_ && keys_ % lanes == 0) {
             f.compute_at(X, streamed[2]).hoist_storage(out, io).ring_buffer(2);
         } else if (key_blocks_ > 1) {
             come_by_blocks(f);
@@ -334,7 +342,7 @@ void AttentionPipeline::schedule_keys() {
             at_head(f);
             of_heads(f, &AttentionBatch::keys);
         }
-        f.vectorize(k, lanes).bound_extent(t, (streams_ ? 1 : key_tiles_) * lanes);
+        f.vectorize(k, lanes).bound_extent(t, (streams_ && keys_ % lanes == 0 ? 1 : key_tiles_) * lanes);
         in_pads({f});
     }
 }
@@ -350,7 +358,7 @@ void AttentionPipeline::schedule_values() {
     // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
     const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && key_blocks_ == 1 && machine_.timed() && !heads_come && !streams_;
-    const bool in_columns = streams_ && width_ % lanes == 0 && width_ > lanes;
+    const bool in_columns = streams_ && !heads_come && width_ % lanes == 0 && width_ > lanes;
     if (key_blocks_ > 1) come_by_blocks(Vs);
     else if (in_columns) Vs.compute_at(Vt, co).hoist_storage_root().ring_buffer(2);
     else if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
@@ -377,7 +385,10 @@ void AttentionPipeline::schedule_values() {
 void AttentionPipeline::schedule_queries() {
     for (Func f : Qs) {
         f.vectorize(k, lanes);
-        if (streams_) {
+        if (streams_ && shape_.comes_by_heads(machine_, heads_)) {
+            f.compute_at(X, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+            f.bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_);
+        } else if (streams_) {
             at_rows(f);
             if (batch_.size() == 0) f.compute_root();
         } else if (shape_.comes_by_heads(machine_, heads_)) {
@@ -415,8 +426,6 @@ void AttentionPipeline::schedule_scores() {
     if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
     if (hides_end()) {
         in_groups(X.update(update++), lane_rows(), j, {iu}, {ending.x, ib});
-        behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
-        in_pads({behind});
     }
     if (hides_diagonal()) {
         RVar group("group"), row("row_unroll");
@@ -429,17 +438,37 @@ void AttentionPipeline::schedule_scores() {
 void AttentionPipeline::schedule_streamed_scores() {
     at_rows(X);
     X.bound_extent(tt, key_tiles_);
+    const auto of_all_heads = [&](std::vector<VarOrRVar> loops) {
+        if (heads_ > 1) loops.push_back(batch_.var(0));
+        return loops;
+    };
     int update = 0;
-    for (Dot &dot : scores_) {
+    const RVar tile = streamed[2];
+    for (size_t n = 0; n < scores_.size(); n++) {
+        if (n < scored_before.size()) {
+            Func f = scored_before[n];
+            f.compute_at(X, tile).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_).bound_extent(tt, 1);
+            f.split(i, i, iu, passing_rows_).reorder(j, iu, i, tt).vectorize(j, lanes);
+            schedule_dot(scores_[n], f, tt, iu, j, lanes);
+            in_pads({f});
+        } else {
+            RVar row("row_unroll");
+            X.update(update++).rename(streamed[0], row).reorder(of_all_heads({j, row, streamed[1], tile})).vectorize(j, lanes);
+            schedule_dot(scores_[n], X, tile, row, j, lanes);
+        }
+    }
+    if (hides_end()) {
         RVar row("row_unroll");
-        const RVar tile = streamed[2];
-        X.update(update++).rename(streamed[0], row).reorder(j, row, streamed[1], tile).vectorize(j, lanes);
-        schedule_dot(dot, X, tile, row, j, lanes);
+        X.update(update++).rename(ending.x, row).reorder(of_all_heads({j, row, ending.y})).vectorize(j, lanes);
     }
     schedule_penalties();
 }
 
 void AttentionPipeline::schedule_penalties() {
+    if (hides_end()) {
+        behind.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
+        in_pads({behind});
+    }
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
         // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of keys.

@@ -63,7 +63,10 @@ protected:
     // Sums over the tiles, for each column of the result.
     void schedule_sums(Func result);
     // Computed for all queries, where scores are streamed.
-    void at_rows(Func f) const { f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_); }
+    void at_rows(Func f) const {
+        f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_);
+        of_heads(f);
+    }
     // Rows of a block in groups, each group straight-line code.
     void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
     // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; a result, which leaves a block at a
@@ -76,6 +79,9 @@ protected:
     // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too
     // few to make up for what more code and row offsets cost around them.
     int lane_rows() const;
+    void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
+    // Keys behind the last one are hidden.
+    bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
 
 private:
     // Where an element of a row of the tensors is.
@@ -103,11 +109,9 @@ private:
     void schedule_scores();
     void schedule_streamed_scores();
     void schedule_penalties();
-    void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
     void at_head(Func f) const;
     void come_by_blocks(Func f) const;
-    // Keys behind the last one are hidden, and in tiles some queries of a block see, those behind each.
-    bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
+    // In tiles that some queries of a block see, those behind each.
     bool hides_diagonal() const { return skips_ && !whole_rows_; }
     int most_hidden_rows() const;
     int most_seen_rows() const;
@@ -125,10 +129,11 @@ protected:
     const bool skips_;          // tiles that no query of a block sees
     const bool queries_pass_, results_pass_;   // a block at a time
     const int streams_;         // queries that are straight-line code where all of them pass between two loads of weights for the scores; 0: those of a block pass
+    const int passing_rows_;    // of those, in the scores
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"};
-    Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"};
+    Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
     RDom r{0, lanes, "r"};
     Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
 
@@ -140,8 +145,9 @@ private:
     Halide::ImageParam q, key, value, mask;
     Var t{"t"}, ii{"ii"}, o{"o"}, ou{"o_unroll"}, wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
-    Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, behind{"behind"};
+    Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"};
     std::vector<Func> Qs, Ks;   // of each tile of the depth
+    std::vector<Func> scored_before;   // sums of the scores over some tiles of the depth
     Dot turn{"turn"}, pv{"pv"};
     std::vector<Dot> scores_;   // a product for each tile of the depth
     RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, after, diagonal{0, lanes, "diagonal"};

@@ -52,6 +52,19 @@ double softmax_of_block(const AttentionShape &shape, double rows, double tiles, 
     return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
 }
 
+// Cycles of the scores and the softmax of a head whose whole rows stream: the array keeps a loop's row for so long, and loads of weights and the ends of the loops stand
+// between. The softmax fills and drains once for all rows, by code that leaves the instruction cache. More than a few rows at a time crowd the registers, and one alone
+// its pad.
+double streamed_whole_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    constexpr double life_of_row = 50, loads_and_ends = 110, lanes_pace = 3.15, fills = 2200, most_under_way = 16, alone = 1.3, crowded = 1.5;
+    const auto rows = static_cast<double>(shape.block_rows(point) * shape.blocks_together(point)), tiles = static_cast<double>(tiles_of(shape.keys));
+    const auto passing = static_cast<double>(shape.passing_rows(machine, point)), group = static_cast<double>(point["softmax_unroll"]);
+    const double first = rows / passing * std::max(life_of_row, passing), last = std::max(rows * lanes_pace, rows / passing * life_of_row);
+    const double scores = tiles * (static_cast<double>(tiles_of(shape.depth) - 1) * (first + loads_and_ends) + last + loads_and_ends);
+    const double pace = 3 * lanes_pace * tiles * (group < 2 ? alone : group * tiles > most_under_way ? crowded : 1);
+    return scores + rows * pace + fills;
+}
+
 }  // namespace
 
 AttentionShape AttentionShape::on(const Machine &machine) const {
@@ -90,9 +103,10 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
         .parameter("weight_unroll", "weight vectors of the values that are loaded in straight-line code when these are turned", {4, 8, 16, lanes})
         .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
     if (shape.may_stream(machine)) {
-        space.parameter("stream", "queries in straight-line code where all of a head go through each step together; 0: those of a block do", {0, 16});
+        space.parameter("stream", "queries in straight-line code where all of a head go through each step together; 0: those of a block do", shape.whole_rows() ? std::vector<int64_t>{0, 16, lanes} : std::vector<int64_t>{0, 16});
         space.constraint("streams", {"rows", "row_unroll", "softmax_unroll", "heads", "stream"}, "All queries of one head stream, in whole tiles and blocks.", [shape](const Point &point) {
             const int64_t block = shape.block_rows(point);
+            if (shape.whole_rows()) return point["stream"] == 0 || block * shape.blocks_together(point) >= shape.queries;
             return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
                                             (!shape.causal || shape.skips_hidden(block)));
         });
@@ -135,7 +149,7 @@ Point attention_naive_point(const AttentionShape &shape, const Machine &machine)
     return point;
 }
 
-double attention_draft(const AttentionShape &shape, const Point &point) {
+double attention_draft(const AttentionShape &shape, const Machine &machine, const Point &point) {
     // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder, in the instruction cache or not.
     // Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
     constexpr double switching = 63, lanes_pace = 3.3, ends = 130, cold_head = 9000, cold_visit = 14, most_hidden_rows = 60;
@@ -152,6 +166,10 @@ double attention_draft(const AttentionShape &shape, const Point &point) {
         constexpr double joined_row = 45, cold_block = 3000;
         const double groups = std::ceil(blocks / together), key_blocks = static_cast<double>(shape.key_blocks()) * share;
         return 4000 + static_cast<double>(shape.problems()) * (groups * share * turn + blocks * block + blocks * key_blocks * (unroll * joined_row + (products + 2) * ends) + groups * key_blocks * cold_block);
+    }
+    if (shape.whole_rows() && AttentionShape::streamed(point) > 0) {
+        const double sums = blocks * static_cast<double>(shape.width_tiles()) * (tiles * visit + ends);
+        return 4000 + static_cast<double>(shape.problems()) * (turn + streamed_whole_rows(shape, machine, point) + sums + cold_head / static_cast<double>(point["heads"]));
     }
     const double cold_row = shape.whole_rows() ? 67 * tiles : 100;
     // Long loops, in which reductions run beside other work. Where a mask leaves out nothing those of a block are as long.

@@ -10,6 +10,6 @@ namespace atalla {
 Space attention_space(const AttentionShape &shape, const Machine &machine);
 Point attention_naive_point(const AttentionShape &shape, const Machine &machine);
 // Cycles.
-double attention_draft(const AttentionShape &shape, const Point &point);
+double attention_draft(const AttentionShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

@@ -46,7 +46,7 @@ private:
     };
 
     void define_softmax() override {
-        define(p, own({j, i, tt}), undef<BFloat>());
+        define(p, of_rows({j, i, tt}), undef<BFloat>());
         if (!skips_) {
             define_rows(whole_.emplace_back("", key_tiles_, softmax_unroll_), std::nullopt);
             return;
@@ -63,12 +63,12 @@ private:
     void define_rows(WholeRows &rows, std::optional<int> block) {
         const auto at = [&](const Expr &tile) {
             std::vector<Expr> all = args({j, i, tile});
-            all.push_back(block ? Expr(*block) : ib);
+            if (!streams_) all.push_back(block ? Expr(*block) : ib);
             return all;
         };
         const auto of_row = [&](std::vector<Expr> first) {
             std::vector<Expr> all = args(std::move(first));
-            if (!block) all.push_back(ib);
+            if (!block && !streams_) all.push_back(ib);
             return all;
         };
         if (block) {
@@ -87,9 +87,12 @@ private:
         define(rows.largest, of_row({i}), shape_.mask ? lowest_score : -infinity);
         rows.largest(of_row({i})) = max(rows.largest(of_row({i})), f32(rows.largest_lanes(of_row({r, i}))));
         define(rows.M, of_row({j, i}), bf16(rows.largest(of_row({i}))));
-        const Expr distance = strict_float(score(tt) - rows.M(of_row({j, i})));
-        define(rows.E, of_row({j, i, tt}), machine_exp(scales_late_ ? scaled(distance) : distance));
-        for (int n = 0; n < rows.tiles; n++) weights[static_cast<size_t>(n)] = rows.E(of_row({j, i, n}));
+        define(rows.E, of_row({j, i, tt}), undef<BFloat>());
+        for (int n = 0; n < rows.tiles; n++) {
+            const Expr distance = strict_float(score(n) - rows.M(of_row({j, i})));
+            rows.E(of_row({j, i, n})) = machine_exp(scales_late_ ? scaled(distance) : distance);
+            weights[static_cast<size_t>(n)] = rows.E(of_row({j, i, n}));
+        }
         define(rows.sum_lanes, of_row({j, i}), tree(weights, added));
         rows.ones(k, w) = bf16(1.0f);
         define(rows.total_part, of_row({j, i}), 0.0f);
@@ -103,24 +106,35 @@ private:
     // p has been divided: without quotients the sums are what is asked for.
     void define_result() override { define(Y, of_queries({d, i, c}), sums(own({d, i, c}))); }
 
-    // The softmax of some rows, in registers.
+    // The softmax of some rows.
     void schedule_softmax() override {
+        if (streams_) at_rows(p);
         Var all("all_rows");
         for (size_t n = 0; n < whole_.size(); n++) {
             WholeRows &rows = whole_[n];
             std::vector<VarOrRVar> outside = {all};
             if (heads_ > 1) outside.insert(outside.begin(), batch_.var(0));
-            if (!skips_) outside.insert(outside.begin(), ib);
+            if (!skips_ && !streams_) outside.insert(outside.begin(), ib);
             Stage update = p.update(static_cast<int>(n));
-            update.split(i, all, i, rows_);
-            in_groups(update, rows.unroll, j, {rows.tile.x, iu}, outside);
+            update.split(i, all, i, streams_ ? rows_ * blocks_ : rows_);
+            RVar tile("tile_unroll");
+            update.rename(rows.tile.x, tile);
+            in_groups(update, rows.unroll, j, {tile, iu}, outside);
             const LoopLevel row(p, iu);
             for (Func f : {rows.largest_lanes, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total}) f.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
             rows.total_part.update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
             rows.largest.compute_at(row).update().atomic().vectorize(r);
             rows.inverse.compute_at(row);
             rows.ones.compute_at(p, all).bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-            in_registers({rows.largest_lanes, rows.largest, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total, rows.inverse, rows.ones});
+            for (int tile = 0; tile < rows.tiles; tile++) rows.E.update(tile).vectorize(j, lanes);
+            if (streams_) {
+                // Weights wait in the pads for the sum of their row, so that rows follow each other closely.
+                if (rows.unroll > 1) rows.E.store_at(LoopLevel(p, i)).fold_storage(i, rows.unroll);
+                in_pads({rows.E});
+            } else {
+                in_registers({rows.E});
+            }
+            in_registers({rows.largest_lanes, rows.largest, rows.M, rows.sum_lanes, rows.total_part, rows.total, rows.inverse, rows.ones});
             if (!skips_) continue;
             rows.scores.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
             for (int tile = 0; tile < rows.tiles; tile++) rows.scores.update(tile).vectorize(j, lanes);

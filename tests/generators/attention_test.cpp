@@ -125,16 +125,47 @@ TEST(Attention, StreamsAllQueriesOfAHead) {
     }
 }
 
-// Where a mask hides half of the scores, long loops of little code take fewer cycles than those of each block.
+// Whole rows stream, too: those of one head or of several, a few at a time or a single one, of one tile of keys and of eight, where blocks, tiles and rounds of
+// the pads are not whole, and with several sums over the depth.
+TEST(Attention, StreamsWholeRows) {
+    struct Case {
+        std::string shape;
+        int64_t rows, row_unroll, softmax_unroll, heads, stream;
+        WorkloadArguments more;
+    };
+    const WorkloadArguments shared = {{"enable-gqa", "true"}}, inside = {{"heads-inside", "qkvo"}};
+    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    size_t number = 0;
+    for (const Case &c : {Case{"128x64,128x64,128x64", 128, 64, 4, 1, 32, {}}, Case{"4x50x33,4x70x33,4x70x20", 52, 26, 2, 2, 16, {}}, Case{"3x33x70,3x200x70,3x200x33", 33, 33, 1, 3, 16, {}},
+                          Case{"64x20,20x20,20x40", 64, 32, 8, 1, 32, {}}, Case{"2x2x40x20,2x1x96x20,2x1x96x20", 40, 8, 4, 2, 16, shared}, Case{"2x100x2x33,2x100x2x33,2x100x2x20", 100, 50, 2, 2, 32, inside},
+                          Case{"2x128x100,2x256x100,2x256x20", 128, 64, 2, 1, 32, {{"scale", "-0.3"}}}, Case{"2x62x20,2x160x20,2x160x33", 62, 62, 2, 2, 16, {{"scale", "-0.3"}}}}) {
+        const Machine &machine = machines[number++ % machines.size()];
+        SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        const Point point = {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", c.heads}, {"stream", c.stream}};
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
+// Where a mask hides half of the scores, or whole rows have many tiles, long loops of little code take fewer cycles than those of each block.
 TEST(Attention, StreamsInFewerCycles) {
-    const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", "true"}}), find_machine("ax01"));
-    Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}};
-    const Evaluation by_blocks = evaluator.evaluate(point);
-    point.set("stream", 16);
-    const Evaluation streamed = evaluator.evaluate(point);
-    ASSERT_EQ(by_blocks.status, Evaluation::Ok) << by_blocks.reason;
-    ASSERT_EQ(streamed.status, Evaluation::Ok) << streamed.reason;
-    EXPECT_LT(streamed.cycles, by_blocks.cycles);
+    struct Case {
+        std::string shape, causal;
+        int64_t rows, softmax_unroll, stream;
+    };
+    for (const Case &c : {Case{"512x64,512x64,512x64", "true", 512, 8, 16}, Case{"256x64,256x64,256x64", "false", 256, 2, 32}}) {
+        SCOPED_TRACE(c.shape);
+        const Evaluator evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", c.causal}}), find_machine("ax01"));
+        Point point = {{"rows", c.rows}, {"row_unroll", 64}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}};
+        const Evaluation by_blocks = evaluator.evaluate(point);
+        point.set("stream", c.stream);
+        const Evaluation streamed = evaluator.evaluate(point);
+        ASSERT_EQ(by_blocks.status, Evaluation::Ok) << by_blocks.reason;
+        ASSERT_EQ(streamed.status, Evaluation::Ok) << streamed.reason;
+        EXPECT_LT(streamed.cycles, by_blocks.cycles);
+    }
 }
 
 // Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
