@@ -262,8 +262,9 @@ private:
             else transfers.push_back({c, result->pending(), 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
+        const bool in_nest = hot && has_loop(hot_loop->body) && loads_start_in_nest(loads, *hot_loop);
         for (const Copy *copy : loads) {
-            load_channels.push_back(code_.channels(*copy, streams ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
+            load_channels.push_back(code_.channels(*copy, streams || in_nest ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
@@ -271,9 +272,15 @@ private:
         if (result) result->reset(direct, before);
         loads_at_once_ = false;
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads, events);
+            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads || in_nest, events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
+        }
+        if (in_nest) {
+            std::vector<SpreadTransfer> of_loads;
+            std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(of_loads), [](const SpreadTransfer &t) { return t.channel.copy->load; });
+            const auto [inner, turns] = innermost_of_nest(*hot_loop);
+            start_evenly_in_nest(kernel_, of_loads, turns, *inner, code_, body);
         }
         const int64_t others = !events.empty() ? start_evenly(kernel_, events, *hot_loop, code_, body) : std::numeric_limits<int64_t>::max();
         // Loads of a loop around may start here, too.
@@ -471,6 +478,15 @@ private:
         });
     }
 
+    // Do loads of which one has several rounds of the pads start one by one from inside a nest? All but the first would start at once.
+    bool loads_start_in_nest(const std::vector<const Copy *> &loads, const Loop &hot) {
+        std::vector<SpreadTransfer> rounds;
+        for (const Copy *copy : loads)
+            for (const Channel &c : code_.channels(*copy, split_rounds(copy->tiles))) rounds.push_back({c, {}, 0, {}});
+        const auto [inner, turns] = innermost_of_nest(hot);
+        return inner != nullptr && !streams(hot) && rounds.size() > loads.size() && can_start_evenly_in_nest(rounds, turns, *inner, code_);
+    }
+
     // How many groups of the next iteration's are to be started: none in the last one of the outermost loop.
     Reg groups_left(const Channel &c, const Loop &loop, Body &body) {
         const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
@@ -519,7 +535,7 @@ private:
             if (hot.body[i].loop) at_node = i;
         const auto [inner, turns] = innermost_of_nest(hot);
         // At a distance from each other, so that no group waits for the one before.
-        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {c, more, 0, {}}, turns, *inner, code_, body)) return;
+        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {{c, more, 0, {}}}, turns, *inner, code_, body)) return;
         const Reg left = groups_left(c, loop, body);
         if (streams(hot) && plan_beside(c, left, hot)) return;
         Body one;

@@ -88,6 +88,19 @@ std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, cons
     return times;
 }
 
+// One distance for the groups of all while a loop runs several times.
+std::vector<Times> times_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot) {
+    int64_t all = 0, before = 0;
+    for (const SpreadTransfer &t : transfers) all += groups_of(t);
+    const int64_t distance = turns * sure_iterations(hot) / (all + 1);
+    std::vector<Times> times;
+    for (const SpreadTransfer &t : transfers) {
+        times.push_back({distance * (before + 1), distance * groups_of(t), false});
+        before += groups_of(t);
+    }
+    return times;
+}
+
 Op shift_left(Reg dst, Reg from, int bits) {
     Op op;
     op.opcode = Opcode::slli_s;
@@ -239,11 +252,14 @@ int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfer
     return times.front().first;
 }
 
-bool start_evenly_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t turns, Loop &hot, const TransferCode &code, Body &body) {
-    const int64_t groups = groups_of(transfer), distance = turns * sure_iterations(hot) / (groups + 1);
-    const std::vector<Times> times = {{distance, distance * groups, false}};
-    if (distance < 2 || !all_fit({transfer}, times, code)) return false;
-    start_at(kernel, {transfer}, times, hot, code, body);
+bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot, const TransferCode &code) {
+    const std::vector<Times> times = times_in_nest(transfers, turns, hot);
+    return !times.empty() && times.front().first >= 2 && all_fit(transfers, times, code);
+}
+
+bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t turns, Loop &hot, const TransferCode &code, Body &body) {
+    if (!can_start_evenly_in_nest(transfers, turns, hot, code)) return false;
+    start_at(kernel, transfers, times_in_nest(transfers, turns, hot), hot, code, body);
     return true;
 }
 

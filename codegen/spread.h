@@ -31,9 +31,10 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body);
 
-// The same for one transfer whose hot loop runs so many times for it. False where groups would start in iterations that follow each other, or do
+// The same for transfers whose hot loop runs so many times for them. False where groups would start in iterations that follow each other, or do
 // not fit.
-bool start_evenly_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t turns, Loop &hot, const TransferCode &code, Body &body);
+bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot, const TransferCode &code);
+bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t turns, Loop &hot, const TransferCode &code, Body &body);
 
 // One group that starts in iteration `first`, which is sure to run.
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);

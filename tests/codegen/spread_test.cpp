@@ -211,7 +211,7 @@ TEST(EvenStarts, GroupsAreDividedAmongTheTurnsOfANest) {
             hot.extent = 15;
             Body body;
             code.aim(c, true, {}, {}, {}, body);
-            ASSERT_TRUE(start_evenly_in_nest(f.kernel, {c, go, 0, {}}, turns, hot, code, body));
+            ASSERT_TRUE(start_evenly_in_nest(f.kernel, {{c, go, 0, {}}}, turns, hot, code, body));
             for (const int64_t iterations : {sure_iterations(hot), hot.extent}) {
                 Scalars scalars;
                 scalars.set(go, more);
@@ -234,8 +234,37 @@ TEST(EvenStarts, GroupsAreDividedAmongTheTurnsOfANest) {
     Loop hot;
     hot.extent = 15;
     Body body;
-    EXPECT_FALSE(start_evenly_in_nest(f.kernel, {f.channel(code, 40), {}, 0, {}}, 4, hot, code, body));
+    EXPECT_FALSE(start_evenly_in_nest(f.kernel, {{f.channel(code, 40), {}, 0, {}}}, 4, hot, code, body));
     EXPECT_TRUE(body.empty());
+}
+
+// Several transfers, some of one round: one after the other, at one distance and in their order.
+TEST(EvenStarts, RoundsOfSeveralTransfersFollowEachOtherInANest) {
+    constexpr int64_t turns = 4, extent = 10;
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    std::vector<SpreadTransfer> transfers;
+    for (const int64_t groups : {1, 1, 3}) transfers.push_back({f.channel(code, groups), {}, 0, {}});
+    Loop hot;
+    hot.extent = extent;
+    Body body;
+    for (const SpreadTransfer &t : transfers) code.aim(t.channel, true, {}, {}, {}, body);
+    EXPECT_TRUE(can_start_evenly_in_nest(transfers, turns, hot, code));
+    EXPECT_FALSE(can_start_evenly_in_nest(transfers, 1, hot, code)) << "groups would start in iterations that follow each other";
+    ASSERT_TRUE(start_evenly_in_nest(f.kernel, transfers, turns, hot, code, body));
+    Scalars scalars;
+    for (const Node &node : body) scalars.run(*node.op);
+    std::vector<int64_t> starts;
+    for (int64_t i = 0; i < turns * extent; i++) {
+        const size_t before = scalars.started.size();
+        scalars.iteration(hot.body);
+        if (scalars.started.size() == before) continue;
+        EXPECT_EQ(scalars.started.size() - before, 4u) << "a tile for each pad";
+        starts.push_back(i);
+    }
+    ASSERT_EQ(starts.size(), 5u);
+    for (size_t i = 1; i < starts.size(); i++) EXPECT_EQ(starts[i] - starts[i - 1], starts[0]);
 }
 
 TEST(LateStart, IsOnceAndInTheIterationThatIsNamed) {
