@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/code_cost.h"
@@ -102,13 +103,55 @@ private:
             (rows < 0 ? lowest : highest) += rows * (kernel_.loops[static_cast<size_t>(what.loop)].extent - 1);
         }
         const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
-        if (!in_pad || *in_pad < 0 || (store && (lowest != highest || *in_pad == 0))) return false;
+        if (!in_pad || *in_pad < 0 || (store && *in_pad == 0)) return false;
         const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent, in_front = stage, behind = schedule_.stages - 1 - stage;
         const int64_t first = allocation.row_in_pad(lowest), last = allocation.row_in_pad(highest) + (iterations - 1) * *in_pad;
         const int64_t rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
         if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind) return false;
+        if (!store) return true;
         // The nearest row in front and the nearest behind.
-        return !store || ((in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows));
+        if (lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows)) return true;
+        return !slots && nobody_names(access, step, in_front, behind);
+    }
+
+    // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that operations name?
+    bool nobody_names(const PadAccess &access, int64_t step, int64_t in_front, int64_t behind) const {
+        const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
+        std::vector<bool> named(static_cast<size_t>(allocation.rows), false);
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops) {
+                const auto transfers = [&](const Op &other) { return other.orders == access.allocation; };
+                if (transfers(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), transfers))) return false;
+                if (!op.access || op.access->allocation != access.allocation) continue;
+                const std::optional<std::set<int64_t>> rows = rows_of(*op.access, -1);
+                if (!rows) return false;
+                for (int64_t row : *rows)
+                    if (row >= 0 && row < allocation.rows) named[static_cast<size_t>(row)] = true;
+            }
+        const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent;
+        const std::optional<std::set<int64_t>> firsts = rows_of(access, loop_);
+        const auto is_free = [&](int64_t row) { return row < 0 || row >= allocation.rows || !named[static_cast<size_t>(row)]; };
+        return firsts && std::all_of(firsts->begin(), firsts->end(), [&](int64_t first) {
+            bool free = true;
+            for (int64_t i = 1; i <= in_front; i++) free = free && is_free(first - i * step);
+            for (int64_t i = 0; i < behind; i++) free = free && is_free(first + (iterations + i) * step);
+            return free;
+        });
+    }
+
+    // The rows that an access touches while the loops run, but for one of them, which is at its first iteration.
+    std::optional<std::set<int64_t>> rows_of(const PadAccess &access, int but_for) const {
+        std::set<int64_t> rows = {access.row.constant};
+        for (const auto &[atom, step] : access.row.terms) {
+            const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
+            if (!what.is_loop || access.slot.defined()) return std::nullopt;
+            if (what.loop == but_for) continue;
+            std::set<int64_t> more;
+            for (int64_t row : rows)
+                for (int64_t i = 0; i < kernel_.loops[static_cast<size_t>(what.loop)].extent; i++) more.insert(row + i * step);
+            rows = std::move(more);
+        }
+        return rows;
     }
 
     // Do transfers bring other rows of the buffer while loops read it?

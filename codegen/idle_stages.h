@@ -16,7 +16,8 @@ bool may_idle(const Loop &loop);
 bool idling_pays(const Machine &machine, double packets, double runs, double interval);
 
 // May the stages of the loop that block `b` is run idle? Nothing but pointers may live from an iteration into the next or behind the
-// loop; idle stores must be to guard rows, idle loads from rows of the same buffer or guard rows; transfers, weights and memory no.
+// loop; idle stores must be to guard rows or to rows of the same buffer that nothing names, idle loads from rows of the same buffer or guard rows; transfers,
+// weights and memory no.
 bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule);
 
 // Operations for the end of the block in front of the loop that set its pointers back by the iterations that their stage waits.

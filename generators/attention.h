@@ -81,6 +81,8 @@ struct AttentionShape {
     }
     // Do they, and how many of them in straight-line code? 0: those of a block pass.
     static int64_t streamed(const Point &point) { return point.contains("stream") ? point["stream"] : 0; }
+    // Between the rows of two tiles of p there is room for so many iterations in front of the loop that makes whole rows, which needs no code of its own to begin then.
+    static constexpr int64_t idle_iterations = 4;
     // Of those that stream, how many are straight-line code between two loads of weights? They divide all, in whole rounds of the pads if there are such.
     int64_t passing_rows(const Machine &machine, const Point &point) const;
     int64_t problems() const;

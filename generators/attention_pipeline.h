@@ -63,8 +63,8 @@ protected:
     // Sums over the tiles, for each column of the result.
     void schedule_sums(Func result);
     // Computed for all queries, where scores are streamed.
-    void at_rows(Func f) const {
-        f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_);
+    void at_rows(Func f, int more_rows = 0) const {
+        f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_ + more_rows);
         of_heads(f);
     }
     // Rows of a block in groups, each group straight-line code.

@@ -31,8 +31,9 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
-    // The largest scores of all rows, and those behind p; less of keys, which come by tiles.
-    if (AttentionShape::streamed(point) > 0) sum += 2 * stored;
+    // The largest scores of all rows, and those behind p; less of keys, which come by tiles. Of whole rows sums over some of the depth, and what a few iterations
+    // more store.
+    if (AttentionShape::streamed(point) > 0) sum += shape.whole_rows() ? (depth_tiles - 1) * stored + AttentionShape::idle_iterations * point["softmax_unroll"] * key_tiles * heads : 2 * stored;
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
@@ -46,23 +47,25 @@ double softmax_of_block(const AttentionShape &shape, double rows, double tiles, 
     constexpr double lanes_pace = 3.3, latency = 26, ends = 130, quotient = 20;
     if (!shape.whole_rows()) return tiles * share * (rows * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles) + rows / group * ends + quotient * rows;
     constexpr double most_under_way = 16, row_latency = 210, least_interval = 60, life = 17, quotient_of_whole = 5;
-    const double lane_cycles = group * 3 * lanes_pace * tiles;
+    const double lane_cycles = group * lanes_pace * (3 * tiles - 2);
     const bool overlaps = group > 1 && group * tiles <= most_under_way;
     const double interval = overlaps ? std::max(lane_cycles, least_interval + life * tiles) : row_latency + lane_cycles;
     return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
 }
 
 // Cycles of the scores and the softmax of a head whose whole rows stream: the array keeps a loop's row for so long, and loads of weights and the ends of the loops stand
-// between. The softmax fills and drains once for all rows, by code that leaves the instruction cache. More than a few rows at a time crowd the registers, and one alone
-// its pad.
+// between. The softmax fills and drains once for all rows, by code of its own that leaves the instruction cache where pads are full. More than a few rows at a time crowd the
+// registers, and one alone its pad.
 double streamed_whole_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    constexpr double life_of_row = 50, loads_and_ends = 110, lanes_pace = 3.15, fills = 2200, most_under_way = 16, alone = 1.3, crowded = 1.5;
+    constexpr double life_of_row = 50, loads_and_ends = 210, lanes_pace = 3.15, fills = 900, fills_by_code = 2200, most_under_way = 16, alone = 1.3, crowded = 1.5;
     const auto rows = static_cast<double>(shape.block_rows(point) * shape.blocks_together(point)), tiles = static_cast<double>(tiles_of(shape.keys));
     const auto passing = static_cast<double>(shape.passing_rows(machine, point)), group = static_cast<double>(point["softmax_unroll"]);
     const double first = rows / passing * std::max(life_of_row, passing), last = std::max(rows * lanes_pace, rows / passing * life_of_row);
     const double scores = tiles * (static_cast<double>(tiles_of(shape.depth) - 1) * (first + loads_and_ends) + last + loads_and_ends);
     const double pace = 3 * lanes_pace * tiles * (group < 2 ? alone : group * tiles > most_under_way ? crowded : 1);
-    return scores + rows * pace + fills;
+    // Iterations take turns in the rows of their weights where the pads have three quarters of their rows for all.
+    const double waiting = static_cast<double>(pad_rows(shape, machine, point)) + rows * (tiles + 1), room = 0.75 * static_cast<double>(machine.pad.count * machine.pad_rows());
+    return scores + rows * pace + (waiting <= room ? fills : fills_by_code);
 }
 
 }  // namespace
@@ -104,9 +107,9 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
         .parameter("heads", "heads that go through each step together, so that its code is fetched once", {heads.begin(), heads.end()});
     if (shape.may_stream(machine)) {
         space.parameter("stream", "queries in straight-line code where all of a head go through each step together; 0: those of a block do", shape.whole_rows() ? std::vector<int64_t>{0, 16, lanes} : std::vector<int64_t>{0, 16});
-        space.constraint("streams", {"rows", "row_unroll", "softmax_unroll", "heads", "stream"}, "All queries of one head stream, in whole tiles and blocks.", [shape](const Point &point) {
+        space.constraint("streams", {"rows", "row_unroll", "softmax_unroll", "heads", "stream"}, "All queries of one head stream, in whole tiles and blocks.", [shape, machine](const Point &point) {
             const int64_t block = shape.block_rows(point);
-            if (shape.whole_rows()) return point["stream"] == 0 || block * shape.blocks_together(point) >= shape.queries;
+            if (shape.whole_rows()) return point["stream"] == 0 || (block * shape.blocks_together(point) >= shape.queries && fits(shape, machine, point));
             return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
                                             (!shape.causal || shape.skips_hidden(block)));
         });

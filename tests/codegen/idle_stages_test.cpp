@@ -129,7 +129,27 @@ TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
 TEST_F(IdleStages, StoresMayNotReachOtherRowsOfTheirBuffer) {
     ops[2].access->row.constant = 1;
     kernel.allocations[static_cast<size_t>(out)].rows++;
+    blocks[0].ops.push_back(store(zero_vector, out, 0));
     EXPECT_FALSE(possible()) << "the row in front holds something";
+}
+
+// Two stretches of rows, with a row between them that no operation names: idle stores of the second stretch go there.
+TEST_F(IdleStages, StoresMayReachRowsThatNothingNames) {
+    constexpr int64_t stretch = iterations + 1;
+    Allocation &buffer = kernel.allocations[static_cast<size_t>(out)];
+    buffer.rows = 2 * stretch;
+    ops[2].access->row.constant = stretch;
+    EXPECT_TRUE(possible());
+    Op other = store(zero_vector, out, 0);
+    other.access->row.terms = {{0, 1}};
+    blocks[0].ops.push_back(other);
+    EXPECT_TRUE(possible()) << "the other stretch ends in front of the row";
+    blocks[0].ops.back().access->row.constant = 1;
+    EXPECT_FALSE(possible()) << "it ends there";
+    blocks[0].ops.back() = {};
+    blocks[0].ops.back().opcode = Opcode::scpad_ld;
+    blocks[0].ops.back().orders = out;
+    EXPECT_FALSE(possible()) << "which rows a transfer touches is not known";
 }
 
 TEST_F(IdleStages, NothingElseLivesBetweenIterations) {
