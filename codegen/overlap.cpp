@@ -271,8 +271,9 @@ private:
         const bool direct = result && ((spreads && at_once) || from_straight);
         if (result) result->reset(direct, before);
         loads_at_once_ = false;
+        NextIteration next;
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more = start_load(*loads[i], load_channels[i], loop, before, body, hot_loop, spreads || in_nest, events);
+            const Reg more = start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest, events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
@@ -353,16 +354,23 @@ private:
         return fewer ? one_tile_a_pad(runs) : runs;
     }
 
-    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not.
-    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, Body &before, Body &body, Loop *hot, bool spreads,
+    // The iteration that loads of a loop bring operands for: its indices, and 1 if there is one, 0 if not.
+    struct NextIteration {
+        std::map<int, Reg> at;
+        Reg more;
+    };
+
+    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load makes what all share of it.
+    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, NextIteration &iteration, Body &before, Body &body, Loop *hot, bool spreads,
                    std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
-        std::map<int, Reg> at;   // indices of the iteration that is being loaded
-        for (int id : chain_) at[id] = kernel_.scalar(name + "_at");
+        std::map<int, Reg> &at = iteration.at;
+        const bool first = at.empty();
 
         // Before the nest: everything of the first iteration.
-        for (auto [id, reg] : at) before.push_back(value_op(reg, {0, {}}));
+        for (int id : chain_)
+            if (first) before.push_back(value_op(at[id] = kernel_.scalar(name + "_at"), {0, {}}));
         before.push_back(value_op(next, {rings_.first_byte(copy.allocation), {}}));
         before.push_back(value_op(current, {rings_.first_byte(copy.allocation) + rings_.slot_bytes(copy.allocation), {}}));
         for (const Channel &c : channels) {
@@ -373,7 +381,8 @@ private:
         code_.wait(channels, body, spreads);
         body.push_back(value_op(current, {0, {}}, {next}));
         body.push_back(rings_.other_slot(copy.allocation, next, current));
-        const Reg more = advance(at, body);
+        if (first) iteration.more = advance(at, body);
+        const Reg more = iteration.more;
         if (spreads) {
             for (const Channel &c : channels) code_.aim(c, true, next, Reg{}, at, body);
             return more;

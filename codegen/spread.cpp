@@ -1,6 +1,7 @@
 #include "codegen/spread.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "codegen/idle_stages.h"
@@ -173,6 +174,7 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
 }
 
 void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
+    std::map<Reg, Reg> nevers;   // by what says that there is nothing to move
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
         // `due` grows by `step` an iteration, and a group starts where it is 0 or, of several groups, more: `span / step` iterations
@@ -188,9 +190,12 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
             body.push_back(binary(Opcode::slt_s, go, zero_scalar, t.left));
         }
         if (go.defined()) {
-            const Reg never = kernel.scalar("never");
-            body.push_back(value_op(never, {-1, {}}, {go}));
-            body.push_back(shift_left(never, never, never_bits));
+            Reg &never = nevers[go];
+            if (!never.defined()) {
+                never = kernel.scalar("never");
+                body.push_back(value_op(never, {-1, {}}, {go}));
+                body.push_back(shift_left(never, never, never_bits));
+            }
             body.push_back(value_op(due, {-times[i].first * step, {}}, {never}));
         } else {
             body.push_back(value_op(due, {-times[i].first * step, {}}));
