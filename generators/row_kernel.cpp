@@ -440,11 +440,8 @@ KernelDefinition RowKernel::finish(Func result) {
         const codegen::PadLayout parts{pads, vectors_ / parts_};
         kernel.lay_out(result, parts);
         for (const Func &step : each_) kernel.lay_out(step, parts);
-        for (const Input &input : inputs_) {
-            if (input.one_row) continue;
-            kernel.lay_out(input.rows, parts);
-            kernel.layouts[input.rows.name() + "_kept"] = parts;
-        }
+        for (const Input &input : inputs_)
+            if (!input.one_row) kernel.lay_out(input.rows, parts);
     }
     for (const Input &input : inputs_) {
         kernel.inputs.push_back({input.param.name(), {length_}});
