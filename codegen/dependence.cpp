@@ -137,6 +137,8 @@ private:
             for (const Site wait : waits_for_all_) edge(wait, i, iteration, 1);
     }
 
+    // Transfers of two buffers that run ahead, in code that has the time to keep them apart.
+    bool shares_dram(const Op &a, const Op &b) const { return a.ahead && b.ahead && a.orders != b.orders && ops_.size() >= operations_between_transfers; }
     void memory(const Op &op, int i, int iteration) {
         if (is_pad_access(op) && op.access) {
             const bool store = op.opcode == Opcode::vreg_st;
@@ -182,7 +184,7 @@ private:
             }
             behind_barrier(op, i, iteration);
             if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
-                edge(last->second, i, iteration, op.ahead && ops_[last->second.op].ahead && ops_.size() >= operations_between_transfers ? shared_transfer_cycles : 1);
+                edge(last->second, i, iteration, shares_dram(ops_[last->second.op], op) ? shared_transfer_cycles : 1);
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
             engine_[op.pad] = {i, iteration};
             if (!machine_.timed()) synchronous(op, i, iteration);

@@ -146,13 +146,16 @@ TEST_F(StraightCodeTest, LoadsForLaterStartAtEvenDistances) {
     EXPECT_LT(*std::ranges::max_element(once), all / 4) << "what no transfer of its pad follows starts at once";
 }
 
-// A pad's next transfer that runs ahead keeps the time of the one before, where the code is long enough for that.
+// A pad's next transfer that runs ahead, of another buffer, leaves the one before its time, where the code is long enough for that.
 TEST_F(StraightCodeTest, TransfersOfAPadAreApartInLongCode) {
     const Reg sum = vector("sum"), one = vector("one");
     const auto distance = [&](int additions) {
         std::vector<Op> code;
         for (int round = 0; round < 2; round++)
-            for (Op &step : transfer(0)) code.push_back(step);
+            for (Op &step : transfer(0)) {
+                step.orders = step.opcode == Opcode::scpad_ld ? round : step.orders;
+                code.push_back(step);
+            }
         for (int i = 0; i < additions; i++) code.push_back(op(Opcode::add_vv, sum, {sum, one}));
         int longest = 0;
         for (const Edge &edge : dependences(kernel, code, -1, false))
