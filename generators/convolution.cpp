@@ -384,7 +384,7 @@ bool ConvolutionPlan::possible_block(const ConvolutionShape &shape, int64_t rows
     if (shape.rows() % rows == 0) return true;
     constexpr int64_t most_blocks = 4, least_share = 8;   // rows that are computed twice are at most an eighth
     const int64_t blocks = ceil_div(shape.rows(), rows), twice = blocks * rows - shape.rows();
-    return shape.band_rows() == 1 && blocks <= most_blocks && twice % (blocks - 1) == 0 && twice * least_share <= shape.rows();
+    return shape.rows_on_lanes() && shape.band_rows() == 1 && blocks <= most_blocks && twice % (blocks - 1) == 0 && twice * least_share <= shape.rows();
 }
 
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {

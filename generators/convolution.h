@@ -142,7 +142,7 @@ struct Strips {
 // The blocks that a point cuts the result into.
 struct ConvolutionPlan {
     ConvolutionPlan(const ConvolutionShape &shape, const Point &point);
-    // Blocks divide the rows of the result, or a few of them overlap by equal numbers of rows.
+    // Blocks divide the rows of the result, or of large images, of few channels, a few of them overlap by equal numbers of rows.
     static bool possible_block(const ConvolutionShape &shape, int64_t rows);
     // Strips are whole rows or divide one, and those of two sizes have together the rows of a block; in line they are any number of places.
     static bool possible(const ConvolutionShape &shape, const Point &point);
