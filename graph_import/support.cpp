@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph_import/interpret.h"
+#include "graph_import/passes.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -78,15 +79,28 @@ SupportFinding find(const Graph &graph, const Node &node, const Registries &regi
     return finding;
 }
 
+// Of each node whether the pass decompose puts other calls in its place.
+std::vector<bool> taken_apart(const Graph &graph) {
+    Graph after = clone(graph);
+    decompose(after);
+    std::vector<bool> apart;
+    for (const Node &node : graph.nodes) {
+        const int32_t producer = node.outputs.empty() || !node.outputs[0] ? -1 : after.value(node.outputs[0]).producer;
+        apart.push_back(producer >= 0 && after.nodes[static_cast<size_t>(producer)].target != node.target);
+    }
+    return apart;
+}
+
 int severity(SupportKind kind) {
     switch (kind) {
         case SupportKind::Unsupported: return 0;
         case SupportKind::Decomposition: return 1;
         case SupportKind::Host: return 2;
-        case SupportKind::Accelerator: return 3;
-        case SupportKind::View: return 4;
+        case SupportKind::Parts: return 3;
+        case SupportKind::Accelerator: return 4;
+        case SupportKind::View: return 5;
     }
-    return 5;
+    return 6;
 }
 
 std::string python_name(const std::string &target) {
@@ -120,9 +134,15 @@ int SupportReport::count(SupportKind kind) const {
 }
 
 SupportReport support_report(const Graph &graph, const Registries &registries) {
+    const std::vector<bool> apart = taken_apart(graph);
     std::map<std::tuple<std::string, SupportKind, std::string>, SupportFinding> together;
     for (size_t i = 0; i < graph.nodes.size(); i++) {
         SupportFinding finding = find(graph, graph.nodes[i], registries);
+        if (apart[i] && finding.kind != SupportKind::Accelerator) {
+            finding.kind = SupportKind::Parts;
+            finding.registry.clear();
+            finding.reason = "calls of other operators take its place (pass decompose)";
+        }
         auto &known = together.try_emplace({finding.target, finding.kind, finding.reason}, finding).first->second;
         if (known.nodes.empty()) known.first_module = graph.nodes[i].module;
         known.nodes.push_back(static_cast<int32_t>(i));
@@ -139,6 +159,7 @@ SupportReport support_report(const Graph &graph, const Registries &registries) {
 std::string_view support_name(SupportKind kind) {
     switch (kind) {
         case SupportKind::Accelerator: return "accelerator";
+        case SupportKind::Parts: return "in parts";
         case SupportKind::Host: return "host";
         case SupportKind::Decomposition: return "decompose";
         case SupportKind::View: return "no work";

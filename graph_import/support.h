@@ -38,8 +38,9 @@ const OperatorRegistry &host_registry();
 void register_operators(const OperatorRegistry *registry);
 const Registries &registered_operators();
 
-// Decomposition: PyTorch can take the operator apart into ones that are known. View: nothing is computed.
-enum class SupportKind { Accelerator, Host, Decomposition, View, Unsupported };
+// Parts: the pass decompose makes other calls of it. Decomposition: PyTorch can take the operator apart into ones that are known. View: nothing is
+// computed.
+enum class SupportKind { Accelerator, Parts, Host, Decomposition, View, Unsupported };
 std::string_view support_name(SupportKind kind);
 
 struct SupportFinding {

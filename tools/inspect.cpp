@@ -74,8 +74,8 @@ std::string support_text(const SupportReport &report) {
                         finding.registry.empty() ? std::string(support_name(finding.kind)) : finding.registry, finding.reason,
                         finding.first_module});
     }
-    return columns(rows) + fmt::format("{} calls on the accelerator, {} on the host, {} without work, {} to decompose, {} unsupported\n",
-                                       report.count(SupportKind::Accelerator), report.count(SupportKind::Host),
+    return columns(rows) + fmt::format("{} calls on the accelerator, {} in parts, {} on the host, {} without work, {} to decompose, {} unsupported\n",
+                                       report.count(SupportKind::Accelerator), report.count(SupportKind::Parts), report.count(SupportKind::Host),
                                        report.count(SupportKind::View), report.count(SupportKind::Decomposition),
                                        report.count(SupportKind::Unsupported));
 }

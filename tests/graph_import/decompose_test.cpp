@@ -4,6 +4,7 @@
 
 #include "graph_import/interpret.h"
 #include "graph_import/passes.h"
+#include "graph_import/support.h"
 #include "tests/graph_import/fixtures.h"
 
 namespace atalla {
@@ -38,6 +39,18 @@ TEST(Decompose, GivesWhatPyTorchGave) {
         if (target == "aten::_prelu_kernel" || target == "aten::std" || target == "aten::var") continue;   // other names, which PyTorch does not write here
         EXPECT_TRUE(seen.contains(target)) << target << " has no fixture";
     }
+}
+
+TEST(Decompose, IsSaidByTheSupportReport) {
+    const Fixtures fixtures("decompositions");
+    for (const char *name : {"celu", "glu", "einsum_dots", "transposed_tiles"}) {
+        const SupportReport report = support_report(fixtures.import(fixtures.find(name)).graph, {&host_registry()});
+        EXPECT_TRUE(report.runnable()) << name;
+        EXPECT_GE(report.count(SupportKind::Parts), 1) << name;
+    }
+    // Weights that are not known keep a transposed convolution whole.
+    const Fixtures scenarios("scenarios");
+    EXPECT_EQ(support_report(scenarios.import(scenarios.find("conv_transpose2d")).graph, {&host_registry()}).count(SupportKind::Parts), 0);
 }
 
 }  // namespace
