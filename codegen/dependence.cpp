@@ -15,8 +15,9 @@ constexpr int store_to_load = 24, load_to_store = 24;
 // so far apart.
 constexpr int transfer_cycles = 64;
 constexpr size_t operations_between_transfers = 2 * transfer_cycles;
-// The same of a transfer that runs ahead, while DRAM serves those of the other pads as well.
+// The same of a transfer that runs ahead, while DRAM serves those of the other pads as well, and the code that has the time for a pair of them.
 constexpr int shared_transfer_cycles = 2 * transfer_cycles;
+constexpr size_t operations_between_shared_transfers = 2 * shared_transfer_cycles;
 
 bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 || b.turn < 0 || a.turn == b.turn; }
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
@@ -138,7 +139,7 @@ private:
     }
 
     // Transfers of two buffers that run ahead, in code that has the time to keep them apart.
-    bool shares_dram(const Op &a, const Op &b) const { return a.ahead && b.ahead && a.orders != b.orders && ops_.size() >= operations_between_transfers; }
+    bool shares_dram(const Op &a, const Op &b) const { return a.ahead && b.ahead && a.orders != b.orders && ops_.size() >= operations_between_shared_transfers; }
     void memory(const Op &op, int i, int iteration) {
         if (is_pad_access(op) && op.access) {
             const bool store = op.opcode == Opcode::vreg_st;

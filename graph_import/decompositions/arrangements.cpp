@@ -78,6 +78,44 @@ bool channel_shuffle(Expansion &e) {
     return true;
 }
 
+// Windows of `size` elements along a dimension, `step` apart, whose elements become the last dimension.
+bool windows(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    const Sizes own = e.sizes(x);
+    if (own.empty() || !is_constant(own)) return false;
+    const size_t dim = Expansion::dimension(e.node.integer("dimension"), own.size());
+    const int64_t size = e.node.integer("size"), step = e.node.integer("step"), count = e.result.sizes[dim].value();
+    constexpr int64_t most_windows = 64;
+    if (step != size && count > most_windows) return false;
+    const auto part = [&](int64_t from, int64_t elements) {
+        Sizes sizes = own;
+        sizes[dim] = elements;
+        if (sizes == own) return x;
+        return e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", SymInt(from)}, {"end", SymInt(from + elements)}, {"step", SymInt(1)}}, sizes);
+    };
+    // [.., count, size, ..]
+    Sizes apart = own;
+    apart[dim] = count;
+    apart.insert(apart.begin() + static_cast<ptrdiff_t>(dim) + 1, size);
+    ValueId rows;
+    if (step == size || count == 1) {
+        rows = e.view(part(0, count * size), apart);
+    } else {
+        Sizes joined = own;
+        joined[dim] = count * size;
+        std::vector<ValueId> parts;
+        for (int64_t at = 0; at < count; at++) parts.push_back(part(at * step, size));
+        rows = e.view(e.call("aten::cat", {{"tensors", parts}, {"dim", SymInt(static_cast<int64_t>(dim))}}, joined), apart);
+    }
+    std::vector<int64_t> dims;
+    for (size_t d = 0; d < apart.size(); d++)
+        if (d != dim + 1) dims.push_back(static_cast<int64_t>(d));
+    dims.push_back(static_cast<int64_t>(dim) + 1);
+    if (std::is_sorted(dims.begin(), dims.end())) e.last_view(rows);
+    else e.last("aten::permute", {{"self", rows}, {"dims", Sizes(dims.begin(), dims.end())}});
+    return true;
+}
+
 // A tensor with other values in the positions first, first + step, ... of a dimension.
 bool scatter(Expansion &e, const SymInt &first, const SymInt &end, int64_t step) {
     const ValueId x = e.tensor("self");
@@ -135,6 +173,7 @@ bool copy(Expansion &e) {
 void add_arrangement_decompositions(Decompositions &all) {
     all["aten::repeat"] = all["aten::tile"] = repeat;
     all["aten::repeat_interleave.self_int"] = repeat_each;
+    all["aten::unfold"] = windows;
     all["aten::select_scatter"] = select_scatter;
     all["aten::slice_scatter"] = slice_scatter;
     all["aten::copy"] = copy;

@@ -162,8 +162,8 @@ TEST_F(StraightCodeTest, TransfersOfAPadAreApartInLongCode) {
             if (code[static_cast<size_t>(edge.from)].opcode == Opcode::scpad_ld && code[static_cast<size_t>(edge.to)].opcode == Opcode::scpad_ld) longest = std::max(longest, edge.latency);
         return longest;
     };
-    EXPECT_GE(distance(200), 100);
-    EXPECT_LE(distance(20), 1);
+    EXPECT_GE(distance(300), 100);
+    EXPECT_LE(distance(200), 1);
 }
 
 TEST_F(StraightCodeTest, DenserCodeHasFewerPacketsWhereChainsAreLong) {

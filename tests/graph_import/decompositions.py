@@ -56,6 +56,7 @@ def cases():
     add("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(1, 4)), f32(2, 3))
     add("tile", lambda x: (torch.tile(x, (2,)), torch.tile(x, (2, 3, 1))), f32(3, 5))
     add("repeat_interleave", lambda x: (x.repeat_interleave(3, dim=1), x.repeat_interleave(2, dim=-1)), f32(2, 3, 4))
+    add("unfold", lambda x: (x.unfold(1, 3, 3), x.unfold(-1, 3, 2), x.unfold(0, 2, 1)), f32(3, 7, 5))
     add("select_scatter", lambda x, y: (torch.select_scatter(x, y, 1, 2), torch.select_scatter(x, y, 1, -1)), f32(3, 4, 5), f32(3, 5))
     add("slice_scatter", lambda x, y: (torch.slice_scatter(x, y, 1, 1, 3), torch.slice_scatter(x, y, 1, -2), torch.slice_scatter(x, x * 2, 1)), f32(3, 4, 5), f32(3, 2, 5))
     add("assigned", assigned, f32(3, 4, 5), f32(5))
