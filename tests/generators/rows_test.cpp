@@ -329,6 +329,25 @@ TEST_F(Rows, OverlappingWindowsShareNaN) {
     }
 }
 
+// Means of planes without padding: rows in one piece, in equal ones and in those that are cut where beats begin, windows that overlap or leave
+// elements out, below each other or not.
+TEST_F(Rows, MeansOfPlanes) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    for (int i = 0; i < 2 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(4), kernel_x = 1 + below(4), stride_y = 1 + below(4), stride_x = 1 + below(4);
+        const int64_t height = below(2) == 0 ? std::max(kernel_y, stride_y) * (1 + below(8)) : kernel_y + below(20);
+        const int64_t width = below(2) == 0 ? kernel_x + size(130) : std::max(kernel_x, stride_x * (1 + below(2)) * 14);
+        check("avg_pool2d",
+              {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(40), height, width)},
+               {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+               {"stride", fmt::format("{},{}", stride_y, stride_x)}},
+              static_cast<uint64_t>(i));
+    }
+    check("avg_pool2d", {{"shape", "1x4x8x56"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x3x6x112"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x2x6x57"}, {"kernel-size", "3"}}, 0);
+}
+
 // Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
 // image on any side.
 TEST_F(Rows, MaximaOfPlanes) {
