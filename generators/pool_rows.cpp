@@ -33,7 +33,7 @@ struct Pieces {
             even.divide(x, ceil_div(x.results, ceil_div(x.results, most)));
             cut.cut(x, most);
             for (const Pieces &pieces : {even, cut})
-                if (pieces.count > 0 && (count == 0 || pieces.beats(shape) < beats(shape))) *this = pieces;
+                if (pieces.count > 0 && (count == 0 || pieces.beats_of_a_row(shape) < beats_of_a_row(shape))) *this = pieces;
         }
     }
     // Pieces as long as this one, which follow it.
@@ -42,6 +42,20 @@ struct Pieces {
     bool equal() const { return columns == last_columns; }
     // Weights differ where pieces begin elsewhere.
     int64_t weights() const { return (count - 1) * shift + 1; }
+
+    // Of a row of results and those of the image that it sees, which begin anywhere.
+    double beats_of_a_row(const PoolShape &shape) const {
+        constexpr int64_t beat = 16;  // elements
+        int64_t sum = 0;
+        for (int64_t row = 0; row < beat; row++)
+            for (int64_t piece = 0; piece < count; piece++) {
+                sum += shape.y.stride * ceil_div((row * shape.x.size + piece * step) % beat + columns_of(piece), beat);
+                sum += ceil_div(
+                    (row * shape.x.results + piece * results) % beat + std::min(results, shape.x.results - piece * results),
+                    beat);
+            }
+        return static_cast<double>(sum) / beat;
+    }
 
 private:
     Pieces() = default;
@@ -67,19 +81,6 @@ private:
         columns = span(x, results);
         shift = 0;
         last_columns = span(x, x.results - (count - 1) * results);
-    }
-    // Of rows of the image and of results that begin anywhere.
-    int64_t beats(const PoolShape &shape) const {
-        constexpr int64_t beat = 16;  // elements
-        int64_t sum = 0;
-        for (int64_t row = 0; row < beat; row++)
-            for (int64_t piece = 0; piece < count; piece++) {
-                sum += shape.y.stride * ceil_div((row * shape.x.size + piece * step) % beat + columns_of(piece), beat);
-                sum += ceil_div(
-                    (row * shape.x.results + piece * results) % beat + std::min(results, shape.x.results - piece * results),
-                    beat);
-            }
-        return sum;
     }
 };
 
@@ -296,20 +297,17 @@ bool takes(const PoolShape &shape, const Machine &machine) {
 
 double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Rows follow each other at the pace of the lanes or of the latency of the array, which those in straight-line code share.
-    // Transfers take turns in one page of the DRAM, at half the rate of the bus, and the first and the last have it for
-    // themselves.
-    constexpr double latency = 60, start = 2000, around = 300, beat = 32, half_rate = 2;
+    // Transfers, which lose some of the bus, run beside half of that, and the first and the last have it for themselves.
+    constexpr double latency = 60, start = 1000, around = 150, lost = 1.15, beside = 0.5;
     const Pieces pieces(shape);
     const Bands bands = bands_of(shape, point["rows"]);
     const double visits = static_cast<double>(bands.count * pieces.count) / static_cast<double>(point["bands"]),
                  each = static_cast<double>(point["bands"] * bands.rows);
     const double additions = static_cast<double>(std::max<int64_t>(shape.y.kernel - 1, 1) * machine.vec.ii);
-    const double compute = around + each * std::max(additions, latency / static_cast<double>(point["unroll"]));
-    const auto beats = [&](int64_t elements) { return 2 * static_cast<double>(elements) / beat + 0.75; };
-    const double transfers =
-        half_rate * static_cast<double>(point["bands"]) *
-        (static_cast<double>(bands.height) * beats(pieces.columns) + static_cast<double>(bands.rows) * beats(pieces.results));
-    return start + visits * std::max(compute, transfers) + compute + transfers;
+    const double compute = each * std::max(additions, latency / static_cast<double>(point["unroll"]));
+    const double transfers = lost * each * pieces.beats_of_a_row(shape) / static_cast<double>(pieces.count);
+    const double visit = around + std::max(compute, transfers) + beside * std::min(compute, transfers);
+    return start + visits * visit + transfers;
 }
 
 }  // namespace
