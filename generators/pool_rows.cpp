@@ -24,16 +24,16 @@ struct Pieces {
     int64_t all = 0;                 // results of a row
     int64_t results = 0, count = 0;  // 0: windows do not fit a vector so
     int64_t columns = 0, last_columns = 0, step = 0, shift = 0;
-    explicit Pieces(const PoolShape &shape) {
+    Pieces(const PoolShape &shape, const Machine &machine) {
         const PoolAxis &x = shape.x;
         all = x.results;
         for (int64_t most = x.kernel <= lanes ? std::min((lanes - x.kernel) / x.stride + 1, x.results) : 0; most > 0; most--) {
             if (count > 0 && ceil_div(x.results, most) > count) break;
             Pieces even, cut;
             even.divide(x, ceil_div(x.results, ceil_div(x.results, most)));
-            cut.cut(x, most);
+            if (machine.timed()) cut.cut(x, most);
             for (const Pieces &pieces : {even, cut})
-                if (pieces.count > 0 && (count == 0 || pieces.beats_of_a_row(shape) < beats_of_a_row(shape))) *this = pieces;
+                if (pieces.count > 0 && (count == 0 || pieces.cycles(shape) < cycles(shape))) *this = pieces;
         }
     }
     // Pieces as long as this one, which follow it.
@@ -59,6 +59,12 @@ struct Pieces {
 
 private:
     Pieces() = default;
+    // Pieces of two lengths have a loop nest each, which begins and ends, and weights are made before the first row.
+    double cycles(const PoolShape &shape) const {
+        constexpr double of_nest = 600, of_weights = 1000;
+        const auto rows = static_cast<double>(shape.images * shape.channels * shape.y.results);
+        return rows * beats_of_a_row(shape) + (equal() ? 1 : 2) * of_nest + static_cast<double>(weights()) * of_weights;
+    }
     static int64_t span(const PoolAxis &x, int64_t windows) { return (windows - 1) * x.stride + x.kernel; }
     void divide(const PoolAxis &x, int64_t windows) {
         all = x.results;
@@ -115,7 +121,7 @@ public:
     RowPool(const PoolShape &shape, const Machine &machine, const Point &point)
         : shape_(shape),
           machine_(machine),
-          pieces_(shape),
+          pieces_(shape, machine),
           bands_(bands_of(shape, point["rows"])),
           group_(size(point["bands"])),
           unroll_(size(point["unroll"])),
@@ -257,7 +263,7 @@ std::vector<int64_t> unrolls_of(const PoolShape &shape) {
 }
 
 bool fits(const PoolShape &shape, const Machine &machine, const Point &point) {
-    const Pieces pieces(shape);
+    const Pieces pieces(shape, machine);
     const Bands bands = bands_of(shape, point["rows"]);
     const int64_t slots = machine.timed() && (bands.count > point["bands"] || pieces.count > 1) ? 2 : 1;
     std::vector<PadUse> uses = {{lanes * pieces.weights(), false}};
@@ -291,7 +297,7 @@ bool takes(const PoolShape &shape, const Machine &machine) {
     constexpr int64_t least_unrolled = 4;
     return shape.planes_outermost && shape.kind == Pooling::Average && !shape.x.adaptive && !shape.y.adaptive &&
            !reaches_out(shape.x) && !reaches_out(shape.y) && shape.y.kernel <= most_unrolled_taps &&
-           unrolls_of(shape).back() >= least_unrolled && Pieces(shape).count > 0 &&
+           unrolls_of(shape).back() >= least_unrolled && Pieces(shape, machine).count > 0 &&
            fits(shape, machine, naive_point_of(shape, machine));
 }
 
@@ -299,7 +305,7 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
     // Rows follow each other at the pace of the lanes or of the latency of the array, which those in straight-line code share.
     // Transfers, which lose some of the bus, run beside half of that, and the first and the last have it for themselves.
     constexpr double latency = 60, start = 1000, around = 150, lost = 1.15, beside = 0.5;
-    const Pieces pieces(shape);
+    const Pieces pieces(shape, machine);
     const Bands bands = bands_of(shape, point["rows"]);
     const double visits = static_cast<double>(bands.count * pieces.count) / static_cast<double>(point["bands"]),
                  each = static_cast<double>(point["bands"] * bands.rows);
