@@ -50,8 +50,8 @@ winners (where there is none, with the fastest of eight schedules that the draft
   two products of one kernel, which stay in the pads: on `ax01` the two layers of `vit_micro`'s MLP take 24,734 cycles instead of 32,457, with the addition
   behind them 25,482 instead of 34,414, the last two of `mlp` 9,620 instead of 10,234. Those of `bert_2` would take 2,911,494 instead of 2,477,352.
 * `bert_2` on `ax01`: the four large linear layers take 3,867,447 cycles, the eight others 1,941,886, gelu 1,142,205, the two attentions 497,710 and the
-  five norms, with the additions before them, 341,708. 15 % fewer cycles than apart would be 6,824,525, and the adder alone works for 6,719,103 of them: it would
-  have to stand still for 2 % of the time. Fusion takes no work from it, since sums over k, gelu's 13 additions and comparisons a vector and those of norms and
+  five norms, with the additions before them, 341,708. 15 % fewer cycles than apart would be 6,792,826, and the adder alone works for 6,719,103 of them: it would
+  have to stand still for 1 % of the time. Fusion takes no work from it, since sums over k, gelu's 13 additions and comparisons a vector and those of norms and
   scores are the same in one kernel or in several; kernels apart keep it busy for 84 % of their cycles.
 """
 
