@@ -75,10 +75,11 @@ bool mish(Expansion &e) {
     return true;
 }
 
+// The value up to the threshold; NaN is not.
 bool threshold(Expansion &e) {
     const ValueId x = e.tensor("self");
-    const ValueId above = e.call("aten::gt.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
-    e.last("aten::where.ScalarOther", {{"condition", above}, {"self", x}, {"other", *e.node.find("value")}});
+    const ValueId replaced = e.call("aten::le.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
+    e.last("aten::where.ScalarSelf", {{"condition", replaced}, {"self", *e.node.find("value")}, {"other", x}});
     return true;
 }
 
