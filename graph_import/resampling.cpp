@@ -16,6 +16,10 @@ double step_of(const Node &call, size_t d, int64_t extent, int64_t size) {
     const Argument *given = call.find("scale_factors");
     const auto *factors = given != nullptr ? std::get_if<std::vector<double>>(given) : nullptr;
     if (factors != nullptr && d < factors->size() && (*factors)[d] > 0) return 1 / (*factors)[d];
+    // Overloads of two dimensions that have an argument for each.
+    const char *const single = d == 0 ? "scales_h" : "scales_w";
+    if (call.find(single) != nullptr)
+        if (const double factor = call.optional_number(single).value_or(0); factor > 0) return 1 / factor;
     return static_cast<double>(extent) / static_cast<double>(size);
 }
 
@@ -47,13 +51,14 @@ int64_t padded_index(const std::string &mode, int64_t at, int64_t extent) {
 }  // namespace
 
 Taps resized(Resizing how, const Node &call, size_t d, int64_t extent, int64_t size) {
-    const double step = step_of(call, d, extent, size);
+    const bool exact = how == Resizing::Nearest && (size == extent || size == 2 * extent);
+    const double step = exact ? static_cast<double>(extent) / static_cast<double>(size) : step_of(call, d, extent, size);
     const bool corners = how != Resizing::Nearest && call.flag("align_corners");
     const double between_corners = size > 1 ? static_cast<double>(extent - 1) / static_cast<double>(size - 1) : 0;
     Taps taps;
     for (int64_t at = 0; at < size; at++) {
         const double place = corners ? static_cast<double>(at) * between_corners : (static_cast<double>(at) + 0.5) * step - 0.5;
-        // PyTorch finds the nearest in float32.
+        // PyTorch finds the nearest in float32, by the sizes alone where the size stays or doubles.
         if (how == Resizing::Nearest) taps.push_back({{std::min<int64_t>(static_cast<int64_t>(static_cast<float>(at) * static_cast<float>(step)), extent - 1), 1}});
         else taps.push_back(how == Resizing::Linear ? linear(place, extent) : cubic(place, extent));
     }

@@ -66,6 +66,8 @@ def cases():
     add("channel_shuffle", lambda x: F.channel_shuffle(x, 3), f32(2, 6, 3, 5))
 
     add("nearest", lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7)), F.interpolate(x, size=(2, 2)), F.interpolate(x, scale_factor=(1, 3))), f32(2, 3, 3, 4))
+    add("nearest_by_scales", lambda x: torch.ops.aten.upsample_nearest2d(x, [4, 11], 1.5, 1.15), f32(2, 3, 3, 10))
+    add("nearest_of_fixed_sizes", lambda x: torch.ops.aten.upsample_nearest2d(x, [3, 8], 1.3, 2.2), f32(2, 3, 3, 4))
     add("bilinear", lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(5, 3), mode="bilinear"), F.interpolate(x, size=(5, 7), mode="bilinear", align_corners=True)), f32(2, 3, 3, 4))
     add("bicubic", lambda x: (F.interpolate(x, size=(5, 7), mode="bicubic"), F.interpolate(x, scale_factor=(0.7, 1.6), mode="bicubic")), f32(2, 3, 4, 5))
     add("reflect", lambda x: (F.pad(x, (1, 2), mode="reflect"), F.pad(x[0], (2, 0), mode="reflect")), f32(2, 3, 5))
