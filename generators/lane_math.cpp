@@ -142,8 +142,11 @@ Expr infinity() { return number(INFINITY); }
 Expr zero() { return number(0); }
 Expr not_a_number() { return number(NAN); }
 
-// 1 / (1 + e), e in [0, 1]: about a point in the middle, so that the error of all sums but the last one is made smaller.
-Expr logistic(const Expr &e) { return polynomial(sub(e, number(0.4375f)), {0.6953125, -0.484375, 0.34375, -0.26171875, 0.1494140625}); }
+// 1 / (1 + e), e in [0, 1]: about a point on the way, so that the error of all sums but the last one is made smaller. Exact at both ends.
+Expr logistic(const Expr &e) { return polynomial(sub(e, number(0.375f)), {0.7265625, -0.5390625, 0.416015625, -0.216796875}); }
+
+// -|x|, given whether x is positive.
+Expr minus_magnitude(const Expr &x, const Expr &positive) { return choose(positive, negate(x), x); }
 
 Expr with_sign_of(const Expr &x, const Expr &value) { return choose(less(x, zero()), negate(value), value); }
 
@@ -227,8 +230,8 @@ Expr logarithm(const Expr &x) {
 }
 
 Expr sigmoid(const Expr &x) {
-    const Expr e = exponential(negate(magnitude(x))), inverse = logistic(e);
-    return choose(less(x, zero()), mul(e, inverse), inverse);
+    const Expr positive = less(zero(), x), e = exponential(minus_magnitude(x, positive)), inverse = logistic(e);
+    return choose(positive, inverse, mul(e, inverse));
 }
 
 // From 1 on 1 - 2 e / (1 + e), e = exp(-2 |x|), whose quotient is a line in so small an e.
@@ -248,11 +251,10 @@ Expr error_function(const Expr &x) {
     return choose(less(a, one()), near, beyond);
 }
 
-// The smaller half is a product of two exponentials where one alone would be denormal.
+// Below zero e comes as a product of two exponentials, since one alone would be denormal.
 Expr silu(const Expr &x) {
-    const Expr a = magnitude(x), half = exponential(mul(a, number(-0.5f))), e = exponential(negate(a)), inverse = logistic(e);
-    const Expr small = choose(less(number(80), a), mul(mul(x, half), half), mul(x, e));
-    return mul(choose(less(x, zero()), small, x), inverse);
+    const Expr positive = less(zero(), x), n = minus_magnitude(x, positive), half = exponential(mul(n, number(0.5f)));
+    return mul(choose(positive, x, mul(mul(x, half), half)), logistic(exponential(n)));
 }
 
 // exp(x) - 1 for x up to 0: a polynomial up to where a half is left of the difference.

@@ -43,6 +43,7 @@ int simplify_windows(Graph &graph);
 int fold_batch_norms(Graph &graph);
 int arrange_weights(Graph &graph);
 int take_parts(Graph &graph);
+int rotate_rows(Graph &graph);
 int place_transposes(Graph &graph);
 int place_channels(Graph &graph);
 int share_common(Graph &graph);

@@ -20,7 +20,7 @@ namespace atalla {
 
 namespace {
 
-// Lane operations of the pointwise part of a kernel: with more, the code costs more than the kernel saves.
+// Lane operations of what is behind a product or a convolution: with more, the code costs more than the kernel saves.
 constexpr int64_t most_operations = 24;
 // Tensors of a kernel: Halide's JIT, which checks it, takes eight with the result.
 constexpr size_t most_inputs = 7;
@@ -69,6 +69,7 @@ public:
         }
         if (const std::string expression = first.workload->expression(); !expression.empty()) {
             expression_ = named(parse_expression(expression), first, {}, {});
+            pointwise_ = true;
         } else if (is_product(first, graph_->nodes[static_cast<size_t>(node)])) {
             return call_product(first.op->name(), first.inputs, first.added);
         } else if (takes_epilogue(first.op->name())) {
@@ -216,7 +217,7 @@ private:
                 kernel.inputs.push_back(id);
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
-            too_long_ = lane_operations(expression_) > most_operations;
+            too_long_ = !pointwise_ && lane_operations(expression_) > most_operations;
             if (too_long_ || kernel.workload->outputs()[0].elements() != element_count(shape_of(*graph_, result_))) return false;
             made_ = std::move(kernel);
             return true;
@@ -235,6 +236,7 @@ private:
     ValueId result_;
     std::optional<PlacedNode> made_;
     bool alone_ = false;      // the first node by itself is another kernel than it was
+    bool pointwise_ = false;  // no product
     bool too_long_ = false;   // more lane operations behind the product than a kernel of it alone may have
     bool makes_rows_ = false; // the last dimension of the product's result is that of its columns
     int32_t second_product_ = -1;

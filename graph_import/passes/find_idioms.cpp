@@ -1,5 +1,5 @@
-// What models write with several calls and PyTorch has one operator for: the norm by the root of the mean square, and gelu by
-// tanh. One operator rounds once where the calls round after each.
+// What models write with several calls and PyTorch has one operator for: the norm by the root of the mean square, gelu by
+// tanh, and attention whose keys and values serve several heads. One operator rounds once where the calls round after each.
 #include <cmath>
 #include <optional>
 
@@ -51,6 +51,21 @@ public:
         return {};
     }
 
+    // Attention of keys and values that were repeated for each head of a group: [.., heads, keys, depth] by views and an expansion of
+    // [.., heads, 1, keys, depth].
+    std::optional<Node> grouped_queries(const Node &node) const {
+        if (node.target != "aten::scaled_dot_product_attention" || node.flag("enable_gqa")) return {};
+        const std::optional<ValueId> key = before_repeat(node.tensor("key")), value = before_repeat(node.tensor("value"));
+        if (!key || !value || graph_.type(node.tensor("query")).sizes.size() != graph_.type(*key).sizes.size() || !(heads_of(*key) == heads_of(*value))) return {};
+        std::vector<NamedArgument> arguments = node.arguments;
+        for (NamedArgument &argument : arguments) {
+            if (argument.name == "key") argument.value = *key;
+            if (argument.name == "value") argument.value = *value;
+            if (argument.name == "enable_gqa") argument.value = true;
+        }
+        return make_call(node.target, std::move(arguments), node);
+    }
+
 private:
     using Pair = std::pair<ValueId, ValueId>;
     static Pair swapped(const Pair &pair) { return {pair.second, pair.first}; }
@@ -98,6 +113,30 @@ private:
         return sum->number("other");
     }
 
+    static constexpr size_t from_heads = 3;   // heads, keys and depth are the last dimensions
+    const SymInt &heads_of(ValueId id) const {
+        const Sizes &sizes = graph_.type(id).sizes;
+        return sizes[sizes.size() - from_heads];
+    }
+    // The tensor whose heads are repeated one by one.
+    std::optional<ValueId> before_repeat(ValueId id) const {
+        const Node *joined = rewriter_.producer(id);
+        const Node *expanded = joined != nullptr && joined->target == "aten::view" ? rewriter_.producer(joined->tensor("self")) : nullptr;
+        const Node *apart = expanded != nullptr && expanded->target == "aten::expand" ? rewriter_.producer(expanded->tensor("self")) : nullptr;
+        if (apart == nullptr || apart->target != "aten::view") return {};
+        const ValueId source = apart->tensor("self");
+        const Sizes &own = graph_.type(source).sizes, &copies = graph_.type(expanded->outputs[0]).sizes;
+        if (own.size() < from_heads || copies.size() != own.size() + 1) return {};
+        const size_t at = own.size() - from_heads + 1;
+        Sizes with_one = own, joint = own;
+        with_one.insert(with_one.begin() + static_cast<ptrdiff_t>(at), SymInt(1));
+        if (!(graph_.type(apart->outputs[0]).sizes == with_one)) return {};
+        with_one[at] = copies[at];
+        joint[at - 1] = own[at - 1] * copies[at];
+        if (!(copies == with_one) || !(graph_.type(id).sizes == joint)) return {};
+        return source;
+    }
+
     const Graph &graph_;
     const Rewriter &rewriter_;
 };
@@ -110,6 +149,7 @@ int find_idioms(Graph &graph) {
     return rewriter.sweep([&](Node &node) {
         std::optional<Node> found = finder.rms_norm(node);
         if (!found) found = finder.gelu_by_tanh(node);
+        if (!found) found = finder.grouped_queries(node);
         if (!found) return;
         node = std::move(*found);
         rewriter.count();

@@ -8,6 +8,7 @@
 
 #include "graph_import/passes.h"
 #include "graph_import/passes/rewriter.h"
+#include "graph_import/passes/row_slice.h"
 
 namespace atalla {
 
@@ -42,22 +43,10 @@ int split_lists(Graph &graph) {
     });
 }
 
-struct Part {
-    int64_t start = 0, end = 0;
-};
-
-// Of a slice along the last dimension with constant ends; nothing if the node is another call.
-std::optional<Part> last_part(const Graph &graph, const Node &node) {
-    if (node.target != "aten::slice.Tensor") return {};
-    const Sizes &sizes = graph.type(node.tensor("self")).sizes;
-    if (sizes.empty() || settled_dim(graph, node) != static_cast<int64_t>(sizes.size()) - 1 || !sizes.back().is_constant() || node.integer("step") != 1) return {};
-    const int64_t size = sizes.back().value();
-    const auto bound = [&](const char *name, int64_t otherwise) {
-        const int64_t given = node.optional_integer(name).value_or(otherwise);
-        return std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
-    };
-    const Part part{bound("start", 0), bound("end", size)};
-    return part.start < part.end ? std::optional(part) : std::nullopt;
+// With all elements between two.
+std::optional<RowSlice> last_part(const Graph &graph, const Node &node) {
+    const std::optional<RowSlice> slice = row_slice(graph, node);
+    return slice && slice->step == 1 ? slice : std::nullopt;
 }
 
 class LinearSplitter {
@@ -70,7 +59,7 @@ public:
             int64_t taken = 0;
             const auto &users = uses[static_cast<size_t>(node.outputs[0].index)];
             const bool in_parts = !users.empty() && std::ranges::all_of(users, [&](int32_t user) {
-                const std::optional<Part> part = last_part(graph, graph.nodes[static_cast<size_t>(user)]);
+                const std::optional<RowSlice> part = last_part(graph, graph.nodes[static_cast<size_t>(user)]);
                 taken += part ? part->end - part->start : 0;
                 return part.has_value();
             });
@@ -81,7 +70,7 @@ public:
     int run() {
         return rewriter_.sweep([&](Node &node) {
             if (node.target != "aten::slice.Tensor" || !split_.contains(node.tensor("self"))) return;
-            const std::optional<Part> part = last_part(graph_, node);
+            const std::optional<RowSlice> part = last_part(graph_, node);
             const Node linear = *rewriter_.producer(node.tensor("self"));
             std::vector<NamedArgument> arguments = {{"input", *linear.find("input")}, {"weight", rows(linear.tensor("weight"), *part)}};
             if (const ValueId bias = linear.optional_tensor("bias")) arguments.push_back({"bias", rows(bias, *part)});
@@ -92,7 +81,7 @@ public:
 
 private:
     // The part of a constant's first dimension, as a view of the same storage.
-    ValueId rows(ValueId id, const Part &part) {
+    ValueId rows(ValueId id, const RowSlice &part) {
         HostTensor data = *graph_.constant_data(id);
         data.offset += part.start * data.strides[0];
         data.sizes[0] = part.end - part.start;

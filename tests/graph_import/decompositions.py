@@ -16,6 +16,24 @@ def assigned(x, y):
     return x.square()
 
 
+def halves(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat((-b, a), -1)
+
+
+def pairs(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+
+
+def repeated(x, times):
+    batch, heads, tokens, depth = x.shape
+    return x[:, :, None].expand(batch, heads, times, tokens, depth).reshape(batch, heads * times, tokens, depth)
+
+
+def grouped_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3), is_causal=True)
+
+
 def cases():
     found = []
 
@@ -90,4 +108,12 @@ def cases():
     add("einsum_one", lambda x: (torch.einsum("ijk->kj", x), torch.einsum("ijk->kji", x)), f32(2, 3, 4))
     add("einsum_three", lambda x, y, z: torch.einsum("bi,ij,bj->b", x, y, z), f32(2, 3), f32(3, 4), f32(2, 4))
     add("einsum_rows", lambda x, y: torch.einsum("bhwc,hkc->bhwk", x, y), f32(2, 3, 4, 5), f32(3, 6, 5))
+
+    add("rotary_halves", lambda x, c, s: x * c + halves(x) * s, f32(1, 3, 5, 8), f32(5, 8), f32(5, 8))
+    add("rotary_pairs", lambda x, c, s: x * c + pairs(x) * s, f32(1, 3, 5, 8), f32(5, 8), f32(5, 8))
+    add("rotary_part", lambda x: torch.cat((halves(x[..., :4]), x[..., 4:]), -1), f32(2, 5, 12))
+    add("rotary_long", halves, f32(3, 258))
+    add("rotary_of_infinities", lambda x: halves(x.masked_fill(x > 0, -math.inf)), f32(3, 8))
+    add("grouped_queries", grouped_attention, f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
+    add("grouped_queries_unlike", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), v), f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 6, 5, 4))
     return found

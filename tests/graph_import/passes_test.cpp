@@ -167,6 +167,28 @@ TEST(Passes, NormsOfImagesAreGroupNorms) {
     EXPECT_EQ(count(passed("scenarios", "batch_norm_of_batch"), "aten::_native_batch_norm_legit.no_stats"), 1);
 }
 
+TEST(Passes, RotatedRowsAreProducts) {
+    for (const char *name : {"rotary_halves", "rotary_pairs"}) {
+        const Graph graph = passed("decompositions", name);
+        EXPECT_EQ(count(graph, "aten::linear"), 1) << name;
+        for (const char *gone : {"aten::cat", "aten::stack", "aten::neg", "aten::slice.Tensor"}) EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
+    }
+    // The rows around are put together as before.
+    const Graph part = passed("decompositions", "rotary_part");
+    EXPECT_EQ(count(part, "aten::linear"), 1);
+    EXPECT_EQ(count(part, "aten::cat"), 1);
+    // A long row's matrix costs more than the calls; a product would spread an infinity.
+    for (const char *name : {"rotary_long", "rotary_of_infinities"}) EXPECT_EQ(count(passed("decompositions", name), "aten::linear"), 0) << name;
+}
+
+TEST(Passes, AttentionOfRepeatedHeadsIsGrouped) {
+    const Graph grouped = passed("decompositions", "grouped_queries"), unlike = passed("decompositions", "grouped_queries_unlike");
+    EXPECT_EQ(count(grouped, "aten::expand"), 0);
+    for (const Node &node : grouped.nodes)
+        if (node.target == "aten::scaled_dot_product_attention") EXPECT_TRUE(node.flag("enable_gqa"));
+    EXPECT_EQ(count(unlike, "aten::expand"), 1);
+}
+
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
     const Graph graph = passed("models", "bert_dynamic");
     for (const Node &node : graph.nodes) {
@@ -182,7 +204,7 @@ TEST(Passes, SkippedByNameAndReported) {
     options.skipped = {"constants", "layout", "channels"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
-    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "decompose", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "common", "dead"));
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "decompose", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "common", "dead"));
     options.skipped = {"strengh"};
     try {
         passed("models", "mlp", options);
