@@ -9,6 +9,7 @@ import hashlib
 import warnings
 
 from ._errors import AtallaError
+from ._memory import Memory, arrangement, overlap
 from ._tensors import as_array
 from .model import compile as compile_program
 from .model import export_lock
@@ -20,37 +21,54 @@ def atalla(graph, example_inputs, *, mode=None, options=None):
     unknown = set(options or {}) - _options
     if unknown:
         raise ValueError(f"unknown options of the atalla backend: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_options))}")
-    return _Graph(graph, example_inputs, dict(options or {}))
+    return _Graph(graph, dict(options or {}))
 
 
 class _Graph:
     """A graph of Dynamo with its compiled forms, one for each combination of sizes and numbers."""
 
-    def __init__(self, graph, example_inputs, options):
-        import torch
+    def __init__(self, graph, options):
         self._graph, self._options = graph, options
         self._strict = options.pop("strict", False)
-        self._is_weight = [isinstance(value, torch.nn.Parameter) for value in example_inputs]
-        self._compiled = {}
+        self._memories, self._compiled = {}, {}
 
     def __call__(self, *args):
         import torch
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
             return self._in_pytorch(args, "gradients are needed: call the model under torch.no_grad() to run it on the accelerator")
-        key = tuple(self._key(a, w) for a, w in zip(args, self._is_weight))
+        try:
+            memory, compiled = self._prepared(args)
+        except AtallaError as error:
+            return self._in_pytorch(args, str(error))
+        if overlap(args, memory.mutated):
+            return self._in_pytorch(args, "a tensor that it changes shares memory with another of its arguments")
+        return memory.outputs(args, compiled(self._inputs(args, memory)))
+
+    def _prepared(self, args):
+        """What the graph does to the memory of its arguments, and its compiled form."""
         with export_lock():
+            layout = arrangement(args)
+            if layout not in self._memories:
+                self._memories[layout] = self._once(lambda: Memory(self._graph, args))
+            memory = self._known(self._memories, layout)
+            key = tuple(self._key(a, index in memory.weights) for index, a in enumerate(args))
             if key not in self._compiled:
-                try:
-                    self._compiled[key] = self._compile(args)
-                except AtallaError as error:
-                    if self._strict:
-                        raise
-                    self._compiled[key] = None
-                    warnings.warn(f"atalla: this graph runs in PyTorch: {error}", stacklevel=2)
-            compiled = self._compiled[key]
-        if compiled is None:
-            return self._graph(*args)
-        return tuple(compiled(self._inputs(args)))
+                self._compiled[key] = self._once(lambda: self._compile(args, memory))
+            return memory, self._known(self._compiled, key)
+
+    @staticmethod
+    def _once(make):
+        """What `make` gives, or the error that it ended with: a graph that can not be compiled is not tried again."""
+        try:
+            return make()
+        except AtallaError as error:
+            return error
+
+    @staticmethod
+    def _known(results, key):
+        if isinstance(results[key], AtallaError):
+            raise results[key]
+        return results[key]
 
     def _in_pytorch(self, args, reason):
         if self._strict:
@@ -64,7 +82,7 @@ class _Graph:
     def _key(value, is_weight):
         import torch
         if not isinstance(value, torch.Tensor):
-            return value
+            return type(value), value
         kind = (value.dtype, tuple(value.shape))
         if not is_weight:
             return kind
@@ -72,17 +90,21 @@ class _Graph:
         # through `.data` leaves address and version as they are, and a new tensor may lie where the old one was.
         return kind, hashlib.sha1(as_array(value).contiguous().flatten().view(torch.uint8).numpy(), usedforsecurity=False).digest()
 
-    def _inputs(self, args):
+    @staticmethod
+    def _inputs(args, memory):
         import torch
-        return [a for a, w in zip(args, self._is_weight) if isinstance(a, torch.Tensor) and not w]
+        return [a for index, a in enumerate(args) if isinstance(a, torch.Tensor) and index not in memory.weights]
 
-    def _compile(self, args):
+    def _compile(self, args, memory):
         import torch
 
-        wrapper = _Wrapper(self._graph, args, self._is_weight).eval()
-        examples = [a.detach().clone() for a in self._inputs(args)]
+        wrapper = _make_wrapper()(self._graph, args, memory.weights).eval()
+        examples = [a.detach().clone() for a in self._inputs(args, memory)]
         with torch._guards.tracing(None), torch.no_grad():
-            exported = torch.export.export(wrapper, (examples,), strict=False)
+            try:
+                exported = torch.export.export(wrapper, (examples,), strict=False)
+            except Exception as error:   # whatever PyTorch says of a graph that it cannot export
+                raise AtallaError(f"torch.export refuses it: {str(error).strip().splitlines()[0]}") from error
             return compile_program(exported, **self._options)
 
 
@@ -92,26 +114,21 @@ def _make_wrapper():
     class Wrapper(torch.nn.Module):
         """The graph as a module of one list of tensors: weights are its parameters, numbers are in it."""
 
-        def __init__(self, graph, args, is_weight):
+        def __init__(self, graph, args, weights):
             super().__init__()
             self.graph = graph
             self.fixed = {}
-            for index, (value, weight) in enumerate(zip(args, is_weight)):
-                if weight:
+            for index, value in enumerate(args):
+                if index in weights:
                     self.register_parameter(f"weight_{index}", torch.nn.Parameter(value.detach(), requires_grad=False))
                 elif not isinstance(value, torch.Tensor):
                     self.fixed[index] = value
-            self.count = len(args)
-            self.is_weight = list(is_weight)
+            self.count, self.weights = len(args), weights
 
         def forward(self, tensors):
             left = iter(tensors)
-            args = [getattr(self, f"weight_{i}") if self.is_weight[i] else self.fixed[i] if i in self.fixed else next(left)
+            args = [getattr(self, f"weight_{i}") if i in self.weights else self.fixed[i] if i in self.fixed else next(left)
                     for i in range(self.count)]
             return self.graph(*args)
 
     return Wrapper
-
-
-def _Wrapper(*args):
-    return _make_wrapper()(*args)

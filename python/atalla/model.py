@@ -70,7 +70,7 @@ class _Context:
 class CompiledModel:
     """A model for the accelerator. Call it like the module it was made from; a loaded one takes its inputs in order or by name.
 
-    Results are torch tensors if an input is one, else NumPy arrays. Threads may share it: each has its own states.
+    Results are torch tensors if an input is one, or if a model made here has none, else NumPy arrays. Threads may share it: each has its own states.
     """
 
     def __init__(self, file, signature=None, specializer=None):
@@ -99,7 +99,8 @@ class CompiledModel:
             raise TypeError(f"{len(arrays)} tensors are given, but the model takes {len(self.inputs)}: {', '.join(i['name'] for i in self.inputs)}")
         if self._specializer:
             self._last.loaded = self._specializer.loaded([tuple(array.shape) for array in arrays])
-        results = self._loaded.context().run(arrays, any(_tensors.is_torch(value) for value in values))
+        like_torch = any(_tensors.is_torch(value) for value in values) or bool(self._signature and not values)
+        results = self._loaded.context().run(arrays, like_torch)
         results = self._write_back(results, values)
         if self._signature:
             return self._signature.unflatten(results)

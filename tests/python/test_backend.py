@@ -1,10 +1,13 @@
 """torch.compile with the backend, as users call it."""
 
 import concurrent.futures
+import contextlib
+import copy
 import warnings
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 from atalla.backend import atalla as backend
 
 
@@ -155,6 +158,79 @@ def test_unknown_operators_run_in_pytorch_once_said():
     strict = torch.compile(function, backend=backend, options={"strict": True})
     with torch.no_grad(), pytest.raises(Exception, match="linalg_inv"):
         strict(x)
+
+
+def agree(function, *args, warns=None):
+    """Results, their strides, and what the arguments hold afterwards, twice, since the second call finds everything compiled."""
+    own = copy.deepcopy(args)
+    compiled = torch.compile(function, backend=backend)
+    with torch.no_grad(), pytest.warns(UserWarning, match=warns) if warns else contextlib.nullcontext():
+        for _ in range(2):
+            for a, b in zip(pytree.tree_leaves((compiled(*own), own)), pytree.tree_leaves((function(*args), args)), strict=True):
+                torch.testing.assert_close(a, b, rtol=0.02, atol=0.02, check_stride=True)
+
+
+def test_results_that_are_views_stay_views():
+    """Of arguments and of each other: what changes one later changes the other."""
+    def of_an_argument(x):
+        row, doubled = x[1], x * 2
+        torch._dynamo.graph_break()
+        row.add_(1)
+        return x, row, doubled
+
+    def of_each_other(x):
+        y = x + 1
+        row, column = y[0], y.t()[0]
+        torch._dynamo.graph_break()
+        column.mul_(3)
+        return y, row, column
+
+    agree(of_an_argument, torch.randn(4, 8))
+    agree(of_an_argument, torch.randn(4, 12)[:, 3:9])
+    agree(of_each_other, torch.randn(4, 8))
+
+
+def test_results_are_strided_as_in_pytorch():
+    agree(lambda x: ((x + 1).t(), x.t() + 1, (x + 1)[:, ::2], x.t()), torch.randn(4, 6))
+    agree(torch.nn.Conv2d(3, 8, 3).requires_grad_(False), torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last))
+
+
+def test_arguments_that_share_memory():
+    def change(x, y):
+        x.add_(1)
+        return y * 2
+
+    x = torch.randn(4, 8)
+    agree(change, x, x)
+    agree(change, x, x[1], warns="a tensor that it changes shares memory with another of its arguments")
+    cache = torch.zeros(2, 4, 8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="atalla")
+        agree(change, cache[0], cache[1])   # one storage, but not the same bytes
+
+
+def test_parameters_that_are_changed():
+    class Steps(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.moved, self.still = torch.nn.Parameter(torch.randn(8)), torch.nn.Parameter(torch.randn(8))
+
+        def forward(self, x):
+            self.moved.add_(1)
+            return x + self.moved + self.still
+
+    model = Steps()
+    other = copy.deepcopy(model)
+    compiled = torch.compile(model, backend=backend, options={"strict": True})
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(4, 8)
+            torch.testing.assert_close(compiled(x), other(x), rtol=0.02, atol=0.05)
+    torch.testing.assert_close(model.moved, other.moved, rtol=0.02, atol=0.05)
+
+
+def test_results_without_arguments_are_tensors():
+    agree(lambda: (torch.arange(4) + 1, None))
 
 
 def test_unknown_options_are_named():
