@@ -20,11 +20,6 @@ namespace {
 constexpr int64_t supported_major = 8;
 constexpr int64_t largest_program = int64_t{128} << 20;   // bytes of JSON
 
-bool is_symbol_name(const std::string &text) {
-    return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
-           std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-}
-
 // The folder that holds the archive's entries, with its slash; Error for another container.
 std::string root_of(const Archive &archive) {
     constexpr std::string_view format = "archive_format";
@@ -181,9 +176,11 @@ void read_symbols(const JsonView &program, const SymbolHints &hints, Graph &grap
     for (const auto &[name, hint] : hints) graph.symbols[name].hint = hint;
     if (program.has("range_constraints")) {
         program["range_constraints"].each_field([&](const std::string &name, const JsonView &range) {
-            // Ranges of whole expressions follow from those of their symbols.
-            if (!is_symbol_name(name)) return;
-            SymbolInfo &info = graph.symbols[name];
+            // Ranges of whole expressions follow from those of their symbols; PyTorch leaves ranges of symbols behind that no
+            // size has any more.
+            const auto found = graph.symbols.find(name);
+            if (found == graph.symbols.end()) return;
+            SymbolInfo &info = found->second;
             info.least = range.has("min_val") ? range["min_val"].integer() : 0;
             if (range.has("max_val")) info.most = range["max_val"].integer();
         });

@@ -1,4 +1,6 @@
 // Operators whose operands are indices.
+#include <optional>
+
 #include "graph_import/interpreter/call.h"
 
 namespace atalla::interpreter {
@@ -18,18 +20,55 @@ struct IndexPlan {
     std::vector<int64_t> offsets;
 };
 
+// An index for each dimension, or none.
+using Indices = std::vector<std::optional<HostTensor>>;
+
+bool is_mask(const HostTensor &index) { return index.dtype == DType::Bool || index.dtype == DType::UInt8; }
+
+// A mask stands for as many dimensions as it has: it is the places where it is true, an index for each of these dimensions.
+void add_mask(Indices &indices, const HostTensor &mask, const Call &call, const HostTensor &x) {
+    const size_t first = indices.size();
+    if (first + mask.sizes.size() > x.sizes.size()) call.fail("more indices than dimensions");
+    for (size_t d = 0; d < mask.sizes.size(); d++) {
+        if (mask.sizes[d] == x.sizes[first + d]) continue;
+        call.fail("a mask has size " + std::to_string(mask.sizes[d]) + " where the tensor has " + std::to_string(x.sizes[first + d]));
+    }
+    const Array<int64_t> wanted = load<int64_t>(mask);
+    const int64_t count = std::count_if(wanted.data.begin(), wanted.data.end(), [](int64_t flag) { return flag != 0; });
+    std::vector<Array<int64_t>> places(mask.sizes.size(), Array<int64_t>({count}));
+    int64_t next = 0;
+    for (size_t i = 0; i < wanted.data.size(); i++) {
+        if (!wanted.data[i]) continue;
+        int64_t rest = static_cast<int64_t>(i);
+        for (size_t d = mask.sizes.size(); d-- > 0; rest /= mask.sizes[d]) places[d][next] = rest % mask.sizes[d];
+        next++;
+    }
+    for (const Array<int64_t> &place : places) indices.push_back(store(place, DType::Int64));
+}
+
+Indices given_indices(const Call &call, const HostTensor &x) {
+    Indices indices;
+    for (ValueId id : call->tensors("indices")) {
+        if (!id) {
+            indices.emplace_back();
+        } else if (is_mask(call[id])) {
+            add_mask(indices, call[id], call, x);
+        } else {
+            indices.push_back(call[id]);
+        }
+    }
+    if (indices.size() > x.sizes.size()) call.fail("more indices than dimensions");
+    indices.resize(x.sizes.size());
+    return indices;
+}
+
 IndexPlan plan_index(const Call &call, const HostTensor &x) {
-    const std::vector<ValueId> given = call->tensors("indices");
-    if (given.size() > x.sizes.size()) call.fail("more indices than dimensions");
+    const Indices given = given_indices(call, x);
     Extents together;          // that the indices broadcast to
     std::vector<size_t> indexed, kept;
-    for (size_t d = 0; d < x.sizes.size(); d++) {
-        if (d < given.size() && given[d]) {
-            const HostTensor &index = call[given[d]];
-            if (index.dtype == DType::Bool || index.dtype == DType::UInt8) {
-                call.fail("a mask as index gives a size that depends on data");
-            }
-            together = broadcast(together, index.sizes);
+    for (size_t d = 0; d < given.size(); d++) {
+        if (given[d]) {
+            together = broadcast(together, given[d]->sizes);
             indexed.push_back(d);
         } else {
             kept.push_back(d);
@@ -43,7 +82,7 @@ IndexPlan plan_index(const Call &call, const HostTensor &x) {
     const int64_t count = product(together);
     std::vector<int64_t> chosen(count, 0);
     for (size_t d : indexed) {
-        const Array<int64_t> index = load<int64_t>(call[given[d]], together);
+        const Array<int64_t> index = load<int64_t>(*given[d], together);
         for (int64_t i = 0; i < count; i++) chosen[i] += settled(index[i], x.sizes[d], call) * x.strides[d];
     }
     // One dimension that stands for all of the indices, then those that stay.
@@ -86,6 +125,9 @@ HostTensor gathered(const HostTensor &x, const Extents &sizes, const std::vector
 
 Results index(const Call &call) {
     const HostTensor x = call.tensor("self");
+    for (ValueId id : call->tensors("indices")) {
+        if (id && is_mask(call[id])) call.fail("a mask as index gives a size that depends on data");
+    }
     const IndexPlan plan = plan_index(call, x);
     return {gathered(x, plan.sizes, plan.offsets)};
 }

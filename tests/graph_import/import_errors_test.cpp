@@ -67,6 +67,15 @@ TEST_F(ImportErrors, UnchangedIsRead) {
         << "without a root folder";
 }
 
+TEST_F(ImportErrors, RangesOfSymbolsThatNoSizeHasAreNotRead) {
+    Entries entries = original();
+    std::string &json = entries[program];
+    const std::string empty = R"("range_constraints": {})";
+    ASSERT_NE(json.find(empty), json.npos);
+    json.replace(json.find(empty), empty.size(), R"("range_constraints": {"s48": {"min_val": 2, "max_val": 9}})");
+    EXPECT_TRUE(import_bytes(zipped(entries)).graph.symbols.empty());
+}
+
 TEST_F(ImportErrors, OtherFiles) {
     EXPECT_THAT(message(""), testing::HasSubstr("the file is empty"));
     EXPECT_THAT(message("hello"), testing::HasSubstr("what torch.export.save writes"));

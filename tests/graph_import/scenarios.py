@@ -321,4 +321,9 @@ def cases():
     add("upsample_bicubic", lambda x: F.interpolate(x, size=(5, 7), mode="bicubic"), f32(1, 2, 3, 4))
     add("upsample_bicubic_smaller", lambda x: F.interpolate(x, scale_factor=(0.5, 0.6), mode="bicubic"), f32(1, 2, 6, 9))
     add("upsample_bicubic_corners", lambda x: F.interpolate(x, size=(2, 9), mode="bicubic", align_corners=True), f32(1, 2, 3, 4))
+
+    # Masks as indices of what is written
+    add("index_put_mask", lambda x, m, v: (torch.index_put(x, (m,), v), torch.index_put(x, (m[:, 0],), v)), f32(4, 3), flags(4, 3), f32(1))
+    add("index_put_mask_values", lambda x, m, v: torch.index_put(x, (m,), v), f32(5), torch.tensor([True, False, True, True, False]), f32(3))
+    add("index_put_mask_mixed", lambda x, m, i, v: torch.index_put(x, (i, m), v, accumulate=True), f32(2, 3, 2), flags(3, 2), torch.tensor([1]), f32(1))
     return found
