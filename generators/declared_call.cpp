@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/number_words.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -13,7 +14,8 @@ namespace {
 nlohmann::json attribute_value(const Attribute &attribute, const std::string &text) {
     if (attribute.fallback.is_string()) return text;
     nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
-    if (value.is_discarded()) throw Error(fmt::format("{} must be a number, not '{}'", attribute.name, text));
+    if (value.is_discarded()) value = number_of_word(text);
+    if (value.is_string()) throw Error(fmt::format("{} must be a number, not '{}'", attribute.name, text));
     if (attribute.fallback.is_array() && value.is_number()) return nlohmann::json::array({value});
     return attribute.fallback.is_number_float() && value.is_number() ? nlohmann::json(value.get<double>()) : value;
 }

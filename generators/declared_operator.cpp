@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/number_words.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -30,10 +30,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string> &na
 nlohmann::json value_of(const std::string &text) {
     nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
     if (value.is_discarded() && text.find(',') != std::string::npos) value = nlohmann::json::parse(fmt::format("[{}]", text), nullptr, false);
-    if (!value.is_discarded()) return value;
-    for (const auto &[word, number] : {std::pair("inf", 1.0), {"-inf", -1.0}})
-        if (text == word) return number * std::numeric_limits<double>::infinity();
-    return text;
+    return value.is_discarded() ? number_of_word(text) : value;
 }
 
 const char *type_word(const nlohmann::json &value) {
@@ -141,6 +138,7 @@ const Attribute *DeclaredOperator::find_attribute(std::string_view name) const {
 
 nlohmann::json DeclaredOperator::checked(const Attribute &attribute, nlohmann::json value) const {
     const nlohmann::json &like = attribute.fallback;
+    if (!like.is_string()) value = number_of_word(value);
     if (like.is_null()) return value;
     if (value.is_null()) return like;   // None stands for what PyTorch takes then
     if (like.is_array() && value.is_number_integer()) value = nlohmann::json::array({value});
@@ -191,7 +189,7 @@ void DeclaredOperator::describe(WorkloadRequest &request) const {
         request.title += fmt::format("{}{}", request.title.empty() ? "" : ",", shape_text(tensor.shape));
     }
     for (const Attribute &one : row_.attributes) {
-        const nlohmann::json &value = request.attributes.at(one.name);
+        const nlohmann::json value = word_of_number(request.attributes.at(one.name));
         if (value == one.fallback) continue;
         attributes[one.name] = value;
         request.title += fmt::format(", {} {}", with_dashes(one.name), value.is_string() ? value.get<std::string>() : value.dump());

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/number_words.h"
 #include "generators/registry.h"
 #include "isa/error.h"
 #include "tools/npy.h"
@@ -35,7 +36,7 @@ struct Job {
 void divide_operands(const atalla::Operator &op, atalla::WorkloadArguments &arguments, Options &options) {
     for (const atalla::OperatorTensor &tensor : op.tensors()) {
         const auto given = arguments.find(tensor.name);
-        if (given == arguments.end() || nlohmann::json::accept(given->second)) continue;
+        if (given == arguments.end() || nlohmann::json::accept(given->second) || atalla::number_of_word(given->second).is_number()) continue;
         options.tensors[tensor.name] = {given->second};
         arguments.erase(given);
     }

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "generators/gemm.h"
@@ -168,6 +170,20 @@ TEST(GemmHost, AppliesTheEpilogueInOrder) {
     shape.relu = true;
     EXPECT_EQ(gemm_host(shape, machine, inputs), TensorData{bf16(0)});
     EXPECT_EQ(gemm_reference(shape, inputs).values, std::vector<double>{0});
+}
+
+TEST(Registry, TextsTellInfinitiesApart) {
+    std::set<std::string> texts;
+    for (const char *number : {"inf", "-inf", "nan", "1"})
+        for (const char *op : {"eq", "masked_fill"}) {
+            const auto workload = find_operator(op).workload({{"shape", op == std::string("eq") ? "4x8" : "4x8,4x8"}, {"y", number}});
+            EXPECT_EQ(find_operator(op).parse(workload->text())->text(), workload->text());
+            EXPECT_THAT(workload->title(), testing::EndsWith(std::string(", y ") + number));
+            texts.insert(op + workload->text());
+        }
+    EXPECT_EQ(texts.size(), 8u);
+    const auto padded = find_operator("pad").workload({{"shape", "4x8"}, {"pad", "1,1"}, {"value", "-inf"}});
+    EXPECT_EQ(find_operator("pad").parse(padded->text())->text(), padded->text());
 }
 
 TEST(Resolve, NoneStandsForWhatPyTorchTakesThen) {
