@@ -224,8 +224,15 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
 
 bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread) {
     spread_transfers_ = spread;
+    // Beside weights that they make lanes have little time to spare.
+    if (made_weights_.empty()) return fits(graph, window, interval, packed, Phases{});
+    return std::ranges::any_of(phases_to_try(graph, interval), [&](const Phases &phases) { return fits(graph, window, interval, packed, phases); });
+}
+
+bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, const Phases &phases) {
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, packed);
+    for (const auto &[unit, phase] : phases) table.keep_to_phase(unit, phase);
     for (const std::vector<int> &chain : chains_.in_turn) {
         if (!place_somewhere(graph, table, chain, window, interval)) return false;
         shorten_lifetimes(graph, table, chain, window, interval);
@@ -299,6 +306,7 @@ std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int
         const Edge &edge = graph.edges[e];
         if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
     }
+    if (graph.ops[i].opcode == Opcode::lw_vi) first = std::max(first, back_to_back(graph, i));
     // What turns later may not start transfers.
     if (info(graph.ops[i].opcode).unit == Unit::Sdma && turn_ > 0) last = std::min(last, interval - turn_ - 1);
     return {first, std::min(last, first + interval - 1)};
@@ -353,6 +361,8 @@ void ModuloScheduler::order_operations(const ScheduleGraph &graph, bool overlapp
     overlapping_ = overlapping;
     longest_ = graph.height.empty() ? 0 : *std::max_element(graph.height.begin(), graph.height.end());
     chains_ = find_chains(kernel_, graph, overlapping);
+    made_weights_ = overlapping ? find_made_weights(graph) : std::vector<int>{};
+    part_made_weights(graph);
 }
 
 Unit ModuloScheduler::full_unit(const ScheduleGraph &graph, int interval) const {

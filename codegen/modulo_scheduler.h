@@ -1,5 +1,5 @@
 // The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp, starts of transfers in modulo_starts.cpp,
-// lifetimes of values in modulo_lifetimes.cpp.
+// lifetimes of values in modulo_lifetimes.cpp, weights that the loop makes in modulo_weights.cpp.
 #pragma once
 
 #include <map>
@@ -39,6 +39,11 @@ private:
     ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval);
     // `spread`: with transfers at even distances.
     bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread);
+    // Cycles of their intervals that lane units keep to. Those of the first operations that come (none given) may be one for two units, whose
+    // operations then read and write the register banks together; distinct ones leave room for others beside them.
+    using Phases = std::vector<std::pair<Unit, int>>;
+    std::vector<Phases> phases_to_try(const ScheduleGraph &graph, int interval) const;
+    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, const Phases &phases);
     ResourceTable empty_table(const ScheduleGraph &graph, int interval, int packed);
     bool registers_suffice(const ScheduleGraph &graph, int interval) const;
     // How many values of a class are under way at a time?
@@ -74,6 +79,12 @@ private:
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
     // after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping);
+    // Weights that lanes make in the iteration itself: loaded as soon as each is made they would be in the array for as long as lanes take for all of
+    // them, and for the distance between a row and the next weights. They have their places behind all that leads to them, one right after the other.
+    static std::vector<int> find_made_weights(const ScheduleGraph &graph);
+    void part_made_weights(const ScheduleGraph &graph);
+    // The first cycle of one behind which the others need not wait for their vectors.
+    int back_to_back(const ScheduleGraph &graph, int i) const;
     // The lane units that the loop keeps busy in every cycle; the first of them, if there is one.
     std::vector<Unit> full_units(const ScheduleGraph &graph, int interval) const;
     Unit full_unit(const ScheduleGraph &graph, int interval) const;
@@ -94,10 +105,6 @@ private:
     // Iterative modulo scheduling, of loops without rows of the array: the shortest interval found below another, 0 if there is none.
     bool can_evict(const ScheduleGraph &graph) const;
     int interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below);
-    // Cycles of their intervals that lane units keep to. Those of the first operations that come (none given) may be one for two units, whose
-    // operations then read and write the register banks together; distinct ones leave room for others beside them.
-    using Phases = std::vector<std::pair<Unit, int>>;
-    std::vector<Phases> phases_to_try(const ScheduleGraph &graph, int interval) const;
     bool place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval, const Phases &phases);
     // Masks are few: each is made just before it is read.
     void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
@@ -137,6 +144,7 @@ private:
     Reg index_;                              // of the loop
     std::vector<Claim> claims_;              // of its operations
     Chains chains_;
+    std::vector<int> made_weights_;          // in the order of loading
     bool loads_last_ = false;                // of rows that follow each other evenly: loads behind stores, and two full units in turn
     bool evenly_ = false;                    // are rows placed at one distance?
     std::vector<int> not_before_;            // of rows that follow each other evenly: the first cycle that an operation of the first row may have

@@ -39,8 +39,8 @@ struct AttentionShape {
     // Is the softmax of a row one piece of straight-line code, with its weights in registers? Of more keys it would leave the instruction cache,
     // or have too few rows at a time to fill the latencies.
     bool whole_rows() const { return keys <= 8 * lanes && key_blocks() == 1; }
-    // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p.
-    int64_t width_tiles() const { return tiles_of(whole_rows() ? width : width + 1); }
+    // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p, unless queries stream.
+    int64_t width_tiles(const Point &point) const { return tiles_of(whole_rows() || streamed(point) > 0 ? width : width + 1); }
     // Tiles of 32 keys whose scores are in the pads together; blocks of so many that come one after the other.
     int64_t tiles_together() const { return key_tiles == 0 ? tiles_of(keys) : std::min(key_tiles, tiles_of(keys)); }
     int64_t key_blocks() const { return ceil_div(tiles_of(keys), tiles_together()); }
@@ -85,6 +85,9 @@ struct AttentionShape {
     static constexpr int64_t idle_iterations = 4;
     // Of those that stream, how many are straight-line code between two loads of weights? They divide all, in whole rounds of the pads if there are such.
     int64_t passing_rows(const Machine &machine, const Point &point) const;
+    // Of all that stream in blocks of so many, those behind them for which loops over groups of rows, which get shorter with a causal mask, have a few iterations
+    // in any case, so that these overlap.
+    int64_t spare_rows(int64_t rows) const { return !whole_rows() && skips_hidden(rows) ? lanes : 0; }
     int64_t problems() const;
     // Extents, innermost first.
     std::vector<int64_t> q_extents() const, k_extents() const, v_extents() const, mask_extents() const, out_extents() const;

@@ -100,7 +100,9 @@ private:
             O.update().unroll(joined.x);
             in_pads({O});
         }
-        schedule_quotients(inverse);
+        // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
+        constexpr int reciprocals = 8;
+        schedule_quotients(inverse, std::min(reciprocals, softmax_unroll_));
     }
 
     Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"}, S{"S"}, O{"O"}, inverse{"inverse"};

@@ -13,11 +13,11 @@ using namespace vocabulary;
 
 AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
     : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)),
-      depth_tiles_(static_cast<int>(tiles_of(shape.depth))), width_tiles_(static_cast<int>(shape.width_tiles())), rows_(static_cast<int>(shape.block_rows(point))),
+      depth_tiles_(static_cast<int>(tiles_of(shape.depth))), width_tiles_(static_cast<int>(shape.width_tiles(point))), rows_(static_cast<int>(shape.block_rows(point))),
       blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
-      streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1),
+      streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1), spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
       unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
@@ -111,7 +111,7 @@ void AttentionPipeline::define_operands() {
     turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
     define(Vt, of_keys({k, d, tt}), undef<BFloat>());
     Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
-    if (!whole_rows_) Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
+    if (has_ones()) Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
     if (shape_.mask) {
         const Expr column = key_at(tt * lanes + k);
         if (partial_keys || partial)
@@ -251,11 +251,9 @@ void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, cons
     stage.reorder(order).vectorize(lane, lanes);
 }
 
-void AttentionPipeline::schedule_quotients(Func inverse) {
+void AttentionPipeline::schedule_quotients(Func inverse, int together) {
     result_at_block(Y);
-    // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
-    constexpr int reciprocals = 8;
-    in_groups(Stage(Y), std::min(reciprocals, softmax_unroll_), d, {c, iu}, {ib});
+    in_groups(Stage(Y), together, d, {c, iu}, {ib});
     Y.bound_extent(c, tiles_of(width_)).unroll(c);
     inverse.compute_at(Y, iu);
     in_registers({std::move(inverse)});
@@ -378,7 +376,7 @@ void AttentionPipeline::schedule_values() {
     else turned.insert(turned.end(), {co, tt});
     Vt.update().reorder(turned).vectorize(k, lanes);
     schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
-    if (!whole_rows_) Vt.update(1).vectorize(k, lanes);
+    if (has_ones()) Vt.update(1).vectorize(k, lanes);
     in_pads({Vs, Vt});
 }
 
@@ -436,7 +434,7 @@ void AttentionPipeline::schedule_scores() {
 }
 
 void AttentionPipeline::schedule_streamed_scores() {
-    at_rows(X);
+    at_rows(X, spare_rows_);
     X.bound_extent(tt, key_tiles_);
     const auto of_all_heads = [&](std::vector<VarOrRVar> loops) {
         if (heads_ > 1) loops.push_back(batch_.var(0));

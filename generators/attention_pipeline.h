@@ -58,13 +58,13 @@ protected:
 
     // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
     void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const;
-    // Y, sums times the reciprocals `inverse` of their rows.
-    void schedule_quotients(Func inverse);
+    // Y, sums times the reciprocals `inverse` of their rows, so many together in straight-line code.
+    void schedule_quotients(Func inverse, int together);
     // Sums over the tiles, for each column of the result.
     void schedule_sums(Func result);
-    // Computed for all queries, where scores are streamed.
-    void at_rows(Func f, int more_rows = 0) const {
-        f.compute_at(out, io).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_ + more_rows);
+    // Computed for all queries, where scores are streamed, and for some spare rows behind them; more rows have their place in the pads.
+    void at_rows(Func f, int spare_rows = 0, int more_rows = 0) const {
+        f.compute_at(out, io).bound_extent(i, rows_ * blocks_ + spare_rows).bound_storage(i, stored_rows() * blocks_ + spare_rows + more_rows);
         of_heads(f);
     }
     // Rows of a block in groups, each group straight-line code.
@@ -80,6 +80,8 @@ protected:
     // few to make up for what more code and row offsets cost around them.
     int lane_rows() const;
     void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
+    // p is summed by columns of ones behind those of V.
+    bool has_ones() const { return !whole_rows_ && streams_ == 0; }
     // Keys behind the last one are hidden.
     bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
 
@@ -130,6 +132,7 @@ protected:
     const bool queries_pass_, results_pass_;   // a block at a time
     const int streams_;         // queries that are straight-line code where all of them pass between two loads of weights for the scores; 0: those of a block pass
     const int passing_rows_;    // of those, in the scores
+    const int spare_rows_;      // behind all queries, of which nothing is asked
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"};

@@ -19,7 +19,7 @@ bool divides(int64_t a, int64_t b) { return b % a == 0; }
 // Rows of all pads together that the buffers of a point take.
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
     const int64_t round = machine.pad.count, rows = shape.block_rows(point), together = shape.blocks_together(point), stored = (rows + round - 1) / round * round * together;
-    const int64_t key_tiles = shape.tiles_together(), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles();
+    const int64_t key_tiles = shape.tiles_together(), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles(point);
     const bool by_blocks = shape.key_blocks() > 1;
     const int64_t slots = machine.timed() && shape.comes_by_blocks(rows, together) ? 2 : 1;   // of queries and results, which come and go
     const int64_t heads = point["heads"], key_heads = shape.batch.empty() || shape.batch.back().keys ? heads : 1;
@@ -31,9 +31,9 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
-    // The largest scores of all rows, and those behind p; less of keys, which come by tiles. Of whole rows sums over some of the depth, and what a few iterations
+    // The largest scores of all tiles but a row's own, and of all; p of its own tile, twice; the sums of p; less of keys, which come by tiles. Of whole rows sums over some of the depth, and what a few iterations
     // more store.
-    if (AttentionShape::streamed(point) > 0) sum += shape.whole_rows() ? (depth_tiles - 1) * stored + AttentionShape::idle_iterations * point["softmax_unroll"] * key_tiles * heads : 2 * stored;
+    if (AttentionShape::streamed(point) > 0) sum += shape.whole_rows() ? (depth_tiles - 1) * stored + AttentionShape::idle_iterations * point["softmax_unroll"] * key_tiles * heads : 5 * stored + shape.spare_rows(rows) * (2 * key_tiles + 3);
     if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
@@ -160,7 +160,7 @@ double attention_draft(const AttentionShape &shape, const Machine &machine, cons
     const double blocks = std::ceil(static_cast<double>(shape.queries) / unroll), together = static_cast<double>(shape.blocks_together(point));
     const bool skips = shape.skips_hidden(shape.block_rows(point));
     const double share = skips ? (1 + 1 / blocks) / 2 : 1;   // of the tiles
-    const double products = static_cast<double>(tiles_of(shape.depth) + shape.width_tiles());
+    const double products = static_cast<double>(tiles_of(shape.depth) + shape.width_tiles(point));
     const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), hides = shape.causal && !skips && unroll > most_hidden_rows ? cold_visit * unroll : 0;
     const double turn = tiles * static_cast<double>(tiles_of(shape.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
     const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(shape, unroll, tiles, share, group);
@@ -171,7 +171,7 @@ double attention_draft(const AttentionShape &shape, const Machine &machine, cons
         return 4000 + static_cast<double>(shape.problems()) * (groups * share * turn + blocks * block + blocks * key_blocks * (unroll * joined_row + (products + 2) * ends) + groups * key_blocks * cold_block);
     }
     if (shape.whole_rows() && AttentionShape::streamed(point) > 0) {
-        const double sums = blocks * static_cast<double>(shape.width_tiles()) * (tiles * visit + ends);
+        const double sums = blocks * static_cast<double>(shape.width_tiles(point)) * (tiles * visit + ends);
         return 4000 + static_cast<double>(shape.problems()) * (turn + streamed_whole_rows(shape, machine, point) + sums + cold_head / static_cast<double>(point["heads"]));
     }
     const double cold_row = shape.whole_rows() ? 67 * tiles : 100;

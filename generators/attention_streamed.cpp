@@ -18,7 +18,8 @@ class StreamedAttention : public AttentionPipeline {
 public:
     StreamedAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
         : AttentionPipeline(shape, machine, point), own_row({{0, 2}, {0, softmax_unroll_}, {0, all_rows_ / static_cast<int>(lanes)}, {0, static_cast<int>(lanes) / softmax_unroll_}}, "own_row"), hidden(0, static_cast<int>(lanes), "hidden"),
-          first({{0, streams_}, {skips_ ? static_cast<int>(lanes) / streams_ : 0, (all_rows_ - (skips_ ? static_cast<int>(lanes) : 0)) / streams_}}, "first"), others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"), weighed({{0, streams_}, {0, all_rows_ / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
+          first({{0, streams_}, {skips_ ? static_cast<int>(lanes) / streams_ : 0, (all_rows_ - (skips_ ? static_cast<int>(lanes) : 0)) / streams_}}, "first"), others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"), weighed({{0, streams_ + 1}, {0, (all_rows_ + spare_rows_) / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
+          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"), groups(0, all_rows_ / streams_, "groups"), in_group(0, streams_, "in_group"),
           unseen(0, std::max(1, rows_ - lanes), 1, std::max(1, ceil_div(rows_, lanes) - 1), 0, blocks_, "unseen") {}
 
 private:
@@ -27,8 +28,11 @@ private:
     Expr weight(const Expr &distance) const { return machine_exp(scales_late_ ? scaled(distance) : distance); }
 
     void define_softmax() override {
-        for (RDom *domain : {&others, &weighed})
-            if (skips_) domain->where((*domain)[1] >= ((*domain)[2] + 1) * (lanes / streams_));
+        if (skips_) {
+            const int of_tile = groups_of_tile_;
+            others.where(others[1] >= (others[2] + 1) * of_tile);
+            weighed.where(weighed[1] >= (weighed[2] + 1) * of_tile && weighed[1] < max((weighed[2] + 1) * of_tile + sure_groups, all_rows_ / streams_));
+        }
         // The largest of all tiles but a row's own: of the first rows there are none.
         define(L, args({j, i}), undef<BFloat>());
         if (skips_) L(args({j, hidden})) = bf16(lowest_score);
@@ -45,14 +49,17 @@ private:
         largest(args({x, y})) = max(largest(args({x, y})), f32(largest_lanes(args({r, x, y}))));
         define(M, args({j, x, y}), bf16(largest(args({x, y}))));
 
-        // Behind the tiles of p is the largest score of each row.
+        // p of a row's own tile, and its largest score.
         const RVar part = own_row[0], ry = own_row[2];
         const Expr rx = own_row[3] * softmax_unroll_ + own_row[1];
+        define(own_p, args({j, i, x}), undef<BFloat>());
+        own_p(args({j, ry * lanes + rx, part})) = select(part == 0, weight(strict_float(scores(args({j, rx, ry})) - M(args({j, rx, ry})))), M(args({j, rx, ry})));
         define(p, args({j, i, tt}), undef<BFloat>());
-        p(args({j, ry * lanes + rx, select(part == 0, own_tile(ry), tiles_)})) =
-            select(part == 0, weight(strict_float(scores(args({j, rx, ry})) - M(args({j, rx, ry})))), M(args({j, rx, ry})));
-        const Expr weighed_row = weighed[1] * streams_ + weighed[0], tile = weighed[2];
-        p(args({j, weighed_row, tile})) = weight(strict_float(X(args({j, weighed_row, tile})) - p(args({j, weighed_row, tiles_}))));
+        p(args({j, groups * streams_, tiles_})) = bf16(-0.0f);
+        define(made, args({j, i, tt}), weight(strict_float(X(args({j, i, tt})) - own_p(args({j, i, 1})))));
+        add_group(weighed[0], weighed[1], weighed[2], made, of_made);
+        define(own_made, args({j, i, tt}), own_p(args({j, i, 0})));
+        add_group(own_group[0], own_group[2] * groups_of_tile_ + own_group[1], own_tile(own_group[2]), own_made, of_own);
         // Of the last tiles of a block its first queries see nothing.
         if (skips_ && rows_ > lanes) {
             unseen.where(unseen.x < unseen.y * lanes);
@@ -60,9 +67,30 @@ private:
         }
     }
 
+    // p of a group of rows for a tile, from `values`, is weights of the array as it passes: the product with a row of ones is the sums of these rows, one in
+    // each lane, the first in the last one, since weights load last vector first. They are added to those of the tiles before, in a row behind the tiles of p.
+    void add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot) {
+        define(dot.weights, args({k, w, o, tt}), undef<BFloat>());
+        dot.weights(args({k, in_group, o, tt})) = values(args({k, o * streams_ + (streams_ - 1 - in_group), tt}));
+        define(dot.part, args({j, o, tt}), 0.0f);
+        dot.part(args({j, o, tt})) += f32(dot.weights(args({r, j, o, tt})));
+        const Expr is_row = step < streams_, row = group * streams_ + min(step, streams_ - 1);
+        p(args({j, select(is_row, row, group * streams_), select(is_row, tile, tiles_)})) =
+            select(is_row, values(args({j, row, tile})), strict_float(p(args({j, group * streams_, tiles_})) + bf16(dot.part(args({j, group, tile})))));
+    }
+    void schedule_group(Stage stage, const RDom &domain, Func values, Dot &dot) const {
+        stage.reorder(j, domain[0], domain[1], domain[2]).vectorize(j, lanes).unroll(domain[0]);
+        const LoopLevel at(p, domain[1]);
+        values.compute_at(at).bound_extent(i, streams_).bound_extent(tt, 1).vectorize(j, lanes);
+        dot.weights.compute_at(at).bound_extent(k, lanes).bound_extent(w, lanes).update().vectorize(k, lanes);
+        dot.part.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes).update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
+        in_registers({values, dot.weights, dot.part});
+    }
+
     void define_result() override {
         define(S, of_queries({d, i, c}), sums(of_queries({d, i, c})));
-        define_inverse(inverse, of_queries({i}), S(of_queries({width_ % lanes, i, width_ / lanes})));
+        const Expr query = ib * rows_ + i;
+        define_inverse(inverse, of_queries({i}), p(args({streams_ - 1 - query % streams_, query / streams_ * streams_, tiles_})));
         define(Y, of_queries({d, i, c}), strict_float(S(of_queries({d, i, c})) * inverse(of_queries({i}))));
     }
 
@@ -79,32 +107,40 @@ private:
         if (skips_) L.update(update++).split(hidden, group, one, 8).vectorize(j, lanes);
         L.update(update++).rename(first[0], first_unroll).vectorize(j, lanes);
         stream(L.update(update++), others);
-        at_rows(p);
+        at_rows(p, spare_rows_);
         p.bound_extent(tt, tiles_ + 1);
+        at_rows(own_p, spare_rows_);
+        own_p.bound_extent(x, 2);
         RVar row("row_unroll");
-        p.update(0).rename(own_row[1], row).reorder(j, own_row[0], row, own_row[2], own_row[3]).vectorize(j, lanes).unroll(own_row[0]);
-        for (Func f : {scores, largest_lanes, M}) f.compute_at(p, row).bound_extent(j, lanes).vectorize(j, lanes);
-        largest.compute_at(p, row).update().atomic().vectorize(r);
+        own_p.update().rename(own_row[1], row).reorder(j, own_row[0], row, own_row[2], own_row[3]).vectorize(j, lanes).unroll(own_row[0]);
+        for (Func f : {scores, largest_lanes, M}) f.compute_at(own_p, row).bound_extent(j, lanes).vectorize(j, lanes);
+        largest.compute_at(own_p, row).update().atomic().vectorize(r);
         in_registers({scores, largest_lanes, largest, M});
-        stream(p.update(1), weighed);
+        RVar several_groups("several"), group_unroll("group_unroll");
+        p.update(0).split(groups, several_groups, group_unroll, 8).vectorize(j, lanes);
+        schedule_group(p.update(1), weighed, made, of_made);
+        schedule_group(p.update(2), own_group, own_made, of_own);
         if (skips_ && rows_ > lanes) {
             RVar several("several"), one("row_unroll");
-            p.update(2).split(unseen.x, several, one, streams_).reorder(j, one, several, unseen.y, unseen.z).vectorize(j, lanes);
+            p.update(3).split(unseen.x, several, one, streams_).reorder(j, one, several, unseen.y, unseen.z).vectorize(j, lanes);
         }
-        in_pads({L});
+        in_pads({L, own_p});
     }
 
     void schedule_result() override {
         at_block(S);
         schedule_sums(S);
         in_pads({S});
-        schedule_quotients(inverse);
+        schedule_quotients(inverse, streams_);
     }
 
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;
-    Var x{"x"}, y{"y"};
-    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, S{"S"}, inverse{"inverse"};
-    RDom own_row, hidden, first, others, weighed, unseen;
+    static constexpr int sure_groups = 4;   // in each loop over groups that pass behind each other
+    const int groups_of_tile_ = static_cast<int>(lanes) / streams_;
+    Var x{"x"}, y{"y"}, o{"o"};
+    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"}, own_made{"own_made"}, S{"S"}, inverse{"inverse"};
+    Dot of_made{"of_made"}, of_own{"of_own"};
+    RDom own_row, hidden, first, others, weighed, own_group, groups, in_group, unseen;
 };
 
 }  // namespace

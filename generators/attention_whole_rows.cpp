@@ -108,7 +108,7 @@ private:
 
     // The softmax of some rows.
     void schedule_softmax() override {
-        if (streams_) at_rows(p, static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_);
+        if (streams_) at_rows(p, 0, static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_);
         Var all("all_rows");
         for (size_t n = 0; n < whole_.size(); n++) {
             WholeRows &rows = whole_[n];

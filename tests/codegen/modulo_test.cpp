@@ -115,5 +115,47 @@ TEST_F(FullAdder, TransfersOfSeveralPadsStartAtEvenDistances) {
     for (size_t i = 1; i < starts.size(); i++) EXPECT_GE(starts[i] - starts[i - 1], schedule->interval / pads / 2) << "of " << schedule->interval << " cycles";
 }
 
+// Rows that lanes make are weights of the array, whose product with a row of ones is added up: weights that load as soon as
+// each is made, and not one right after the other, would take the array for as long as lanes take for all of them, and for the
+// distance to the next ones.
+TEST(Modulo, LoadsWeightsThatLanesMakeOneRightAfterTheOther) {
+    Fixture f;
+    constexpr int64_t iterations = 64;
+    constexpr int rows = 16;
+    f.counted_loop(iterations);
+    const int in = f.allocation("in", rows * iterations), out = f.allocation("out", rows * iterations),
+              sums = f.allocation("sums", iterations);
+    const Reg largest = f.vector("largest"), ones = f.vector("ones"), dot = f.vector("dot"), before = f.vector("before"),
+              sum = f.vector("sum");
+    std::vector<Op> ops, weights;
+    for (int row = 0; row < rows; row++) {
+        const Reg x = f.vector("x"), distance = f.vector("distance"), made = f.vector("made");
+        for (const Op &step : {f.load(x, in, row), f.op(Opcode::sub_vv, distance, {x, largest}),
+                               f.op(Opcode::expi_vi, made, {distance}), f.store(made, out, row)}) {
+            ops.push_back(step);
+            if (step.access) ops.back().access->row.terms = {{0, rows}};
+        }
+        weights.push_back(f.op(Opcode::lw_vi, {}, {made}));
+    }
+    ops.insert(ops.end(), weights.begin(), weights.end());
+    ops.push_back(f.op(Opcode::gemm_vv, dot, {ones, zero_vector}));
+    for (const Op &step : {f.load(before, sums, 0), f.op(Opcode::add_vv, sum, {before, dot}), f.store(sum, sums, 0)}) {
+        ops.push_back(step);
+        if (step.access) ops.back().access->row.terms = {{0, 1}};
+    }
+    ScheduleGraph graph(f.kernel, ops, 0);
+    const std::vector<Edge> edges = graph.edges;
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(
+        f.kernel, graph, f.kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    ASSERT_EQ(schedule->stage.size(), ops.size());
+    const int bound_of_units = resource_bound(f.kernel, ops);
+    EXPECT_LE(schedule->interval, bound_of_units + bound_of_units / 3);
+    const auto cycle = [&](int i) { return graph.cycle[i] + schedule->stage[i] * schedule->interval; };
+    for (const Edge &edge : edges)
+        EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency)
+            << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+}
+
 }  // namespace
 }  // namespace atalla::codegen
