@@ -79,7 +79,8 @@ protected:
         const bool sums_on_lanes = !(machine.sa.psum_in);
         // Differences from the largest; comparisons; the sums of products and of p over the tiles of keys and of the depth.
         int64_t adds = seen + (seen - shape_.queries);
-        if (sums_on_lanes) adds += seen * (depth_tiles - 1) + (seen - shape_.queries) * (width_tiles + 1);
+        // Those of p are of 32 rows at a time where these are weights of the array.
+        if (sums_on_lanes) adds += seen * (depth_tiles - 1) + (seen - shape_.queries) * width_tiles + (seen - shape_.queries) / lanes;
         work.lanes.adds = problems * adds;
         work.lanes.exps = problems * seen;
         if (shape_.scale != 1) work.lanes.muls = problems * std::min(seen, shape_.queries * depth_tiles);
