@@ -36,7 +36,7 @@ std::vector<int64_t> AttentionShape::mask_extents() const { return with_batch(ke
 std::vector<int64_t> AttentionShape::out_extents() const { return with_batch(width, queries, batch, nullptr, inside('o')); }
 
 int64_t AttentionShape::passing_rows(const Machine &machine, const Point &point) const {
-    if (!whole_rows()) return lanes;
+    if (!whole_rows() || skips_hidden(block_rows(point))) return lanes;
     const int64_t all = block_rows(point) * blocks_together(point), round = machine.pad.count;
     int64_t rows = 1;
     for (int64_t more = 2; more <= streamed(point); more++)

@@ -76,7 +76,7 @@ struct AttentionShape {
     // May all queries of a head pass between two loads of weights for the scores?
     bool may_stream(const Machine &machine) const {
         if (!machine.timed() || mask) return false;
-        if (whole_rows()) return !causal;
+        if (whole_rows()) return !causal || (tiles_of(queries) == tiles_of(keys) && keys >= queries && queries > lanes);
         return key_blocks() == 1 && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries);
     }
     // Do they, and how many of them in straight-line code? 0: those of a block pass.

@@ -25,6 +25,8 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
     const int groups = rows_ * blocks_ / passing_rows_;
     ending = RDom(0, passing_rows_, 0, groups, "ending");
     streamed = RDom({{0, passing_rows_}, {0, groups}, {0, skips_ ? groups : key_tiles_}}, "streamed_varying");
+    not_reached = RDom(0, (groups - 1) * passing_rows_, 1, std::max(1, groups - 1), "not_reached_varying");
+    on_diagonal = RDom(0, lanes, 0, groups, "on_diagonal");
 }
 
 KernelDefinition AttentionPipeline::build() {
@@ -195,6 +197,12 @@ void AttentionPipeline::define_streamed_scores() {
         if (last && !scales_late_) score = scaled(score);
         if (in_scores) X(at) = score;
         else define(scored_before.emplace_back("scored_before_" + std::to_string(n)), at, score);
+    }
+    if (whole_rows_ && skips_) {
+        not_reached.where(not_reached.x < not_reached.y * lanes);
+        X(args({j, not_reached.x, not_reached.y})) = bf16(-infinity);
+        const std::vector<Expr> diagonal_at = args({j, on_diagonal.y * lanes + on_diagonal.x, on_diagonal.y});
+        X(diagonal_at) = strict_float(X(diagonal_at) + later(j, on_diagonal.x));
     }
     if (!hides_end()) return;
     const std::vector<Expr> at = args({j, ending.y * passing_rows_ + ending.x, key_tiles_ - 1});
@@ -455,6 +463,12 @@ void AttentionPipeline::schedule_streamed_scores() {
             schedule_dot(scores_[n], X, tile, row, j, lanes);
         }
     }
+    if (whole_rows_ && skips_)
+        for (const RDom &rows : {not_reached, on_diagonal}) {
+            RVar group("group"), row("row_unroll");
+            constexpr int together = 16;
+            X.update(update++).split(rows.x, group, row, together).reorder(of_all_heads({j, row, group, rows.y})).vectorize(j, lanes);
+        }
     if (hides_end()) {
         RVar row("row_unroll");
         X.update(update++).rename(ending.x, row).reorder(of_all_heads({j, row, ending.y})).vectorize(j, lanes);

@@ -114,7 +114,7 @@ private:
     void at_head(Func f) const;
     void come_by_blocks(Func f) const;
     // In tiles that some queries of a block see, those behind each.
-    bool hides_diagonal() const { return skips_ && !whole_rows_; }
+    bool hides_diagonal() const { return skips_ && (!whole_rows_ || streams_ > 0); }
     int most_hidden_rows() const;
     int most_seen_rows() const;
 
@@ -155,6 +155,7 @@ private:
     std::vector<Dot> scores_;   // a product for each tile of the depth
     RDom columns, beyond, scored, summed, ending{0, 1, "ending_varying"}, last_seen, unseen, before, after, diagonal{0, lanes, "diagonal"};
     RDom streamed;   // queries of a group, groups, tiles of keys
+    RDom not_reached, on_diagonal;   // of whole rows that stream: queries in front of a tile of keys; those of a tile that see a part of theirs
 };
 
 }  // namespace atalla

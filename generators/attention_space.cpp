@@ -109,7 +109,9 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
         space.parameter("stream", "queries in straight-line code where all of a head go through each step together; 0: those of a block do", shape.whole_rows() ? std::vector<int64_t>{0, 16, lanes} : std::vector<int64_t>{0, 16});
         space.constraint("streams", {"rows", "row_unroll", "softmax_unroll", "heads", "stream"}, "All queries of one head stream, in whole tiles and blocks.", [shape, machine](const Point &point) {
             const int64_t block = shape.block_rows(point);
-            if (shape.whole_rows()) return point["stream"] == 0 || (block * shape.blocks_together(point) >= shape.queries && fits(shape, machine, point));
+            const int64_t all = block * shape.blocks_together(point);
+            const bool seen = !shape.causal || (block % lanes == 0 && all == tiles_of(shape.keys) * lanes);
+            if (shape.whole_rows()) return point["stream"] == 0 || (all >= shape.queries && seen && fits(shape, machine, point));
             return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
                                             (!shape.causal || shape.skips_hidden(block)));
         });

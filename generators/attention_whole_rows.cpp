@@ -47,7 +47,7 @@ private:
 
     void define_softmax() override {
         define(p, of_rows({j, i, tt}), undef<BFloat>());
-        if (!skips_) {
+        if (!skips_ || streams_) {
             define_rows(whole_.emplace_back("", key_tiles_, softmax_unroll_), std::nullopt);
             return;
         }
@@ -135,7 +135,7 @@ private:
                 in_registers({rows.E});
             }
             in_registers({rows.largest_lanes, rows.largest, rows.M, rows.sum_lanes, rows.total_part, rows.total, rows.inverse, rows.ones});
-            if (!skips_) continue;
+            if (!skips_ || streams_) continue;
             rows.scores.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
             for (int tile = 0; tile < rows.tiles; tile++) rows.scores.update(tile).vectorize(j, lanes);
             in_registers({rows.scores});

@@ -126,19 +126,20 @@ TEST(Attention, StreamsAllQueriesOfAHead) {
 }
 
 // Whole rows stream, too: those of one head or of several, a few at a time or a single one, of one tile of keys and of eight, where blocks, tiles and rounds of
-// the pads are not whole, and with several sums over the depth.
+// the pads are not whole, with several sums over the depth, and with a causal mask that leaves out tiles.
 TEST(Attention, StreamsWholeRows) {
     struct Case {
         std::string shape;
         int64_t rows, row_unroll, softmax_unroll, heads, stream;
         WorkloadArguments more;
     };
-    const WorkloadArguments shared = {{"enable-gqa", "true"}}, inside = {{"heads-inside", "qkvo"}};
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}}, inside = {{"heads-inside", "qkvo"}};
     const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
     size_t number = 0;
     for (const Case &c : {Case{"128x64,128x64,128x64", 128, 64, 4, 1, 32, {}}, Case{"4x50x33,4x70x33,4x70x20", 52, 26, 2, 2, 16, {}}, Case{"3x33x70,3x200x70,3x200x33", 33, 33, 1, 3, 16, {}},
                           Case{"64x20,20x20,20x40", 64, 32, 8, 1, 32, {}}, Case{"2x2x40x20,2x1x96x20,2x1x96x20", 40, 8, 4, 2, 16, shared}, Case{"2x100x2x33,2x100x2x33,2x100x2x20", 100, 50, 2, 2, 32, inside},
-                          Case{"2x128x100,2x256x100,2x256x20", 128, 64, 2, 1, 32, {{"scale", "-0.3"}}}, Case{"2x62x20,2x160x20,2x160x33", 62, 62, 2, 2, 16, {{"scale", "-0.3"}}}}) {
+                          Case{"2x128x100,2x256x100,2x256x20", 128, 64, 2, 1, 32, {{"scale", "-0.3"}}}, Case{"2x62x20,2x160x20,2x160x33", 62, 62, 2, 2, 16, {{"scale", "-0.3"}}}, Case{"128x64,128x64,128x64", 128, 64, 4, 1, 16, causal}, Case{"3x90x33,3x95x33,3x95x20", 96, 32, 2, 3, 32, causal},
+                          Case{"2x2x64x70,2x1x64x70,2x1x64x20", 64, 64, 8, 2, 16, {{"is-causal", "true"}, {"enable-gqa", "true"}, {"scale", "-0.3"}}}, Case{"2x256x20,2x256x20,2x256x40", 256, 64, 2, 1, 16, causal}}) {
         const Machine &machine = machines[number++ % machines.size()];
         SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
         WorkloadArguments arguments = c.more;
