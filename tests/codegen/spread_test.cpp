@@ -12,7 +12,7 @@
 namespace atalla::codegen {
 namespace {
 
-// Runs scalar operations; transfers are noted by where they read the memory.
+// Runs scalar operations; loads are noted by where they read the memory.
 class Scalars {
 public:
     void run(const Op &op) {
@@ -20,6 +20,7 @@ public:
             started.push_back({values_[op.src[0].id], values_[op.src[1].id]});
             return;
         }
+        if (op.opcode == Opcode::scpad_st) return;
         int64_t result = 0;
         const auto source = [&](size_t i) { return values_[op.src[i].id]; };
         if (op.value) {
@@ -109,9 +110,9 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
         const Channel c = f.channel(code, 4);
         Loop hot;
         hot.extent = longer ? 32 : 1024;
-        Body body;
+        Body before, body;
         code.aim(c, true, {}, {}, {}, body);
-        spread(f.kernel, {{c, {}, 0, {}}}, {}, 1, hot, code, body);
+        spread(f.kernel, {{c, {}, 0, {}}}, {}, 1, hot, code, before, body);
         Scalars scalars;
         for (const Node &node : body) scalars.run(*node.op);
         std::map<int64_t, std::vector<int64_t>> groups_of_pad;   // pads by their place in memory
@@ -123,6 +124,34 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
         for (const auto &[row, memory] : scalars.started) groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
         EXPECT_EQ(groups_of_pad.size(), 4u);
         for (const auto &[pad, groups] : groups_of_pad) EXPECT_EQ(groups, (std::vector<int64_t>{0, 1, 2, 3}));
+    }
+}
+
+// The first turn has no result on its way, so that loads start when the loop does; in others they start behind the results.
+TEST(Spread, LoadsDoNotLeaveTimeToResultsInTheFirstTurn) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    Copy result = f.copy;
+    result.load = false;
+    const Channel load = f.channel(code, 4), store = code.channel(result, load.run);
+    Loop hot;
+    hot.extent = 1024;
+    Body before, body;
+    code.aim(load, true, {}, {}, {}, body);
+    spread(f.kernel, {{store, {}, 0, {}}, {load, {}, 0, {}}}, {}, 1, hot, code, before, body);
+    Scalars scalars;
+    for (const Node &node : before) scalars.run(*node.op);
+    for (const int turn : {0, 1, 2}) {
+        for (const Node &node : body) scalars.run(*node.op);
+        scalars.started.clear();
+        int64_t first = -1;
+        for (int64_t i = 0; i < sure_iterations(hot); i++) {
+            scalars.iteration(hot.body);
+            if (first < 0 && !scalars.started.empty()) first = i;
+        }
+        EXPECT_EQ(first, turn == 0 ? 0 : sure_iterations(hot) / 2) << "turn " << turn;
+        Fixture::expect_in_order(scalars, load);
     }
 }
 
@@ -322,8 +351,8 @@ int64_t start_of_lone_group(int64_t cycles, int rows) {
     hot.extent = 8;
     const Reg counter = f.kernel.scalar("counter");
     for (int64_t i = 0; i < cycles; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
-    Body body;
-    spread(f.kernel, {{code.channel(f.copy, run), {}, 0, {}}}, results, 1, hot, code, body);
+    Body before, body;
+    spread(f.kernel, {{code.channel(f.copy, run), {}, 0, {}}}, results, 1, hot, code, before, body);
     Scalars scalars;
     for (const Node &node : body) scalars.run(*node.op);
     Body branch;
