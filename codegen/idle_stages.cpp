@@ -91,7 +91,7 @@ private:
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         const bool store = op.opcode == Opcode::vreg_st;
         const bool slots = access.slot.defined();
-        if (slots ? allocation.slot_gap == 0 : !store && loads_ahead(access.allocation)) return false;
+        if (slots && allocation.slot_gap == 0) return false;
         int64_t step = 0, lowest = access.row.constant, highest = lowest;
         for (const auto &[atom, rows] : access.row.terms) {
             const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
@@ -108,10 +108,10 @@ private:
         const int64_t first = allocation.row_in_pad(lowest), last = allocation.row_in_pad(highest) + (iterations - 1) * *in_pad;
         const int64_t rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
         if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind) return false;
-        if (!store) return true;
+        if (!store && (slots || !loads_ahead(access.allocation))) return true;
         // The nearest row in front and the nearest behind.
         if (lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows)) return true;
-        return !slots && nobody_names(access, step, in_front, behind);
+        return store && !slots && nobody_names(access, step, in_front, behind);
     }
 
     // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that operations name?

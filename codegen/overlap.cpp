@@ -16,6 +16,7 @@
 #include "codegen/passes.h"
 #include "codegen/result_transfer.h"
 #include "codegen/spread.h"
+#include "codegen/stream.h"
 #include "codegen/transfer_code.h"
 #include "isa/error.h"
 
@@ -29,6 +30,7 @@ public:
 
     void run() {
         if (ahead_) find_computed(kernel_.body);
+        if (ahead_ && kernel_.machine->timed()) stream_copies(kernel_, code_);
         Body before, after;
         Body body = rewrite(std::move(kernel_.body), -1, before, after);
         kernel_.body = std::move(body);

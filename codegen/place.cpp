@@ -9,6 +9,7 @@
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
 #include "codegen/rings.h"
+#include "codegen/stream.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -252,7 +253,8 @@ void add_guard_rows(Kernel &kernel, int index) {
                 if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
                 const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages(*node.loop) - 1);
                 allocation.guard_behind = std::max(allocation.guard_behind, rows);
-                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0) allocation.guard_front = std::max(allocation.guard_front, rows);
+                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0 || may_stream(kernel, *node.loop))
+                    allocation.guard_front = std::max(allocation.guard_front, rows);
             }
         }
     });

@@ -257,6 +257,11 @@ void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, L
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
 }
 
+void start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot,
+                const TransferCode &code, Body &body) {
+    start_at(kernel, {transfer}, {{first, span, false}}, hot, code, body);
+}
+
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
     return all_fit(transfers, even_times(transfers, hot), code);
 }

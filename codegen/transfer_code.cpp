@@ -133,6 +133,7 @@ Channel TransferCode::channel(const Copy &copy, const Run &run) {
         result.mem.push_back(kernel_.scalar(name + "_mem"));
         result.control.push_back(kernel_.constant(control_word(tile)));
     }
+    if (run.other_mem_step != 0) result.mem_step = kernel_.scalar(name + "_step");
     return result;
 }
 
@@ -172,6 +173,7 @@ void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Re
         mem.loop_values = loop_values;
         out.push_back(std::move(mem));
     }
+    if (c.mem_step.defined()) out.push_back(value_op(c.mem_step, {c.run.mem_step * 2, {}}));
 }
 
 void TransferCode::step_pads(const Channel &c, Body &out) const {
@@ -179,6 +181,12 @@ void TransferCode::step_pads(const Channel &c, Body &out) const {
 }
 
 void TransferCode::step_memory(const Channel &c, Body &out) const {
+    if (c.mem_step.defined()) {
+        for (Reg mem : c.mem) out.push_back(binary(Opcode::add_s, mem, mem, c.mem_step));
+        out.push_back(binary(Opcode::sub_s, c.mem_step,
+                             kernel_.constant(static_cast<int32_t>(2 * (c.run.mem_step + c.run.other_mem_step))), c.mem_step));
+        return;
+    }
     for (size_t i = 0; i < c.run.group.size() && c.run.mem_step != 0; i++) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
 }
 

@@ -12,6 +12,7 @@ namespace atalla::codegen {
 struct Run {
     std::vector<Tile> group;
     int64_t count = 1, row_step = 0, mem_step = 0;
+    int64_t other_mem_step = 0;  // of every other step; 0: all are alike
 };
 std::vector<Run> split_runs(const std::vector<Tile> &tiles);
 // The same with lone tiles of different pads as one group.
@@ -24,6 +25,7 @@ struct Channel {
     const Copy *copy = nullptr;
     Run run;
     std::vector<Reg> pad, mem, control;   // one of each for every tile of the group
+    Reg mem_step = {};                    // bytes of the next step, where steps are not alike
 };
 
 // dst = value + what `plus` names.

@@ -26,6 +26,37 @@ int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) 
 // Kernels that only have rows made for them do not skew.
 bool is_skewed(const Point &point) { return point.contains("skewed") && point["skewed"] != 0; }
 
+// Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other
+// pages of the DRAM than those of the next pad.
+bool rows_apart(const RowShape &shape, const Machine &machine, const Point &point) {
+    const int64_t block = point["rows"], rows = point["row_unroll"];
+    return machine.timed() && shape.rows % block == 0 && block > rows && rows % machine.pad.count == 0 &&
+           shape.length % lanes == 0;
+}
+
+// All rows in the pads, those that are apart in turns of so many neighbours: those of two transfers, or of one. Every other pad
+// then has tiles of the other bank group of the DRAM, wherever the tensor begins. 0: they are in the tensor's order.
+int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point &point) {
+    const int64_t pads = machine.pad.count, tile = machine.sdma.max_rows / shape.vectors();
+    if (!rows_apart(shape, machine, point) || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() ||
+        tile * shape.vectors() != machine.sdma.max_rows)
+        return 0;
+    for (const int64_t together : {2 * tile, tile})
+        if (together % (point["row_unroll"] / pads) == 0 && shape.rows % (pads * together) == 0) return together;
+    return 0;
+}
+
+// Is all in the pads and one loop over rows, beside which it comes and goes?
+bool streams(const RowShape &shape, const Machine &machine, const Point &point) {
+    constexpr int64_t least_transfers = 4;
+    if (!machine.timed() || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() || point["grouped"] != 0 ||
+        shape.length % lanes != 0)
+        return false;
+    if (shape.rows * shape.vectors() < least_transfers * machine.pad.count * machine.sdma.max_rows) return false;
+    return rows_apart(shape, machine, point) ? neighbours_of(shape, machine, point) > 0
+                                             : point["row_unroll"] * shape.vectors() % machine.pad.count == 0;
+}
+
 double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exps + 4 * cost.passes; }
 
 }  // namespace
@@ -40,6 +71,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     const int64_t vectors = shape.vectors();
     std::vector<int64_t> rows, row_unrolls, vector_unrolls;
     for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2) rows.push_back(std::min(block, shape.rows));
+    if (shape.rows > rows.back()) rows.push_back(shape.rows);
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
         if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
@@ -85,12 +117,18 @@ double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.p
 
 // Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all that are
 // read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are taken not to.
-bool rows_overlap(const RowShape &shape, const Point &point, const RowCost &cost, double unit) {
+bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
     constexpr int64_t most_stored = 36;
     if (point["grouped"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
-    // What waits in the pads fills no register; longer rows make too many values.
-    if (point["stored"] != 0) return point["row_unroll"] == 1 && shape.vectors() <= most_stored;
+    // What waits in the pads fills no register, but each row of a block has rows of the pads for it; longer rows make too many
+    // values.
+    const int64_t block = point["rows"],
+                  taken = (ring_slots(shape, machine, block) * (1 + cost.row_tensors) + cost.steps_in_pads) * block *
+                          shape.vectors();
+    if (point["stored"] != 0)
+        return point["row_unroll"] == 1 && shape.vectors() <= most_stored &&
+               taken <= machine.pad.count * machine.pad_rows() / 4 * 3;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
     return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way && iterations * straight * unit >= with_waits * cost.latency;
@@ -137,14 +175,18 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     if (!machine.timed())
         return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
-    const bool overlaps = rows_overlap(shape, point, cost, unit);
+    const bool overlaps = rows_overlap(shape, machine, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
     const double packets = unrolled_rows * unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0));
-    constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.2;
+    constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.05, sum_latency = 8;
     constexpr double not_hidden = 0.2;   // of the latency, where rows overlap
     double iteration = 0;
     if (unrolled >= vectors) {
-        iteration = (cost.latency + cost.row_latency * (unrolled_rows - 1)) * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit;
+        // Sums of single vectors follow each other.
+        const double latency =
+            cost.latency + (point["stored"] == 0 && point["grouped"] == 0 ? cost.sums * sum_latency * vectors : 0);
+        iteration =
+            (latency + cost.row_latency * (unrolled_rows - 1)) * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit;
         if (point["grouped"] != 0) iteration += group_wait * cost.sums;
         if (point["stored"] != 0) iteration *= through_pads;
         // Code that leaves the instruction cache is fetched anew each time.
@@ -153,8 +195,12 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         iteration = std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
     }
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
-    const double compute = rows / unrolled_rows * iteration + (unrolled >= vectors ? blocks * block_cost : 0), bytes = 2 * rows * static_cast<double>(shape.length);
-    const double moved = static_cast<double>(1 + cost.row_tensors) * bytes, first = moved / blocks / bytes_per_cycle;
+    // Stages of iterations that overlap run idle at both ends of a block.
+    const double idle = !overlaps ? 0 : point["stored"] != 0 ? 4 : 2;
+    const double compute = (rows / unrolled_rows + blocks * idle) * iteration + (unrolled >= vectors ? blocks * block_cost : 0),
+                 bytes = 2 * rows * static_cast<double>(shape.length);
+    const double moved = static_cast<double>(1 + cost.row_tensors) * bytes,
+                 first = streams(shape, machine, point) ? 0 : moved / blocks / bytes_per_cycle;
     return start + first + std::max(compute, moved / bytes_per_cycle);
 }
 
@@ -168,16 +214,42 @@ std::string row_words(const RowShape &shape, const Point &point) {
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix)
-    : machine_(machine), rows_(static_cast<int>(shape.rows)), length_(static_cast<int>(shape.length)), vectors_(static_cast<int>(shape.vectors())),
-      block_(static_cast<int>(std::min(point["rows"], shape.rows))), row_unroll_(static_cast<int>(point["row_unroll"])),
-      vector_unroll_(static_cast<int>(point["vector_unroll"])), reduced_(point["reduced"] != 0), stored_(point["stored"] != 0), grouped_(point["grouped"] != 0), skewed_(is_skewed(point)), parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0), prefix_(std::move(prefix)), out_(std::move(name)) {
+    : machine_(machine),
+      rows_(static_cast<int>(shape.rows)),
+      length_(static_cast<int>(shape.length)),
+      vectors_(static_cast<int>(shape.vectors())),
+      block_(static_cast<int>(std::min(point["rows"], shape.rows))),
+      row_unroll_(static_cast<int>(point["row_unroll"])),
+      vector_unroll_(static_cast<int>(point["vector_unroll"])),
+      reduced_(point["reduced"] != 0),
+      stored_(point["stored"] != 0),
+      grouped_(point["grouped"] != 0),
+      skewed_(is_skewed(point)),
+      apart_(rows_apart(shape, machine, point)),
+      neighbours_(point.contains("skewed") ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
+      parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
+      prefix_(std::move(prefix)),
+      out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
+}
+
+Expr RowKernel::row_of_tensor(const Expr &row) const {
+    const int pads = static_cast<int>(machine_.pad.count), together = neighbours_;
+    if (together == 0) return row;
+    const int of_pad = rows_ / pads;
+    return (row % of_pad / together * pads + row / of_pad) * together + row % together;
+}
+
+Expr RowKernel::row_in_pads(const Expr &row) const {
+    const int pads = static_cast<int>(machine_.pad.count), together = neighbours_;
+    if (together == 0) return row;
+    return row / together % pads * (rows_ / pads) + row / (pads * together) * together + row % together;
 }
 
 Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
     Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows")};
     if (length_ % lanes == 0) {
-        input.rows(n, m) = input.param(n, m);
+        input.rows(n, m) = input.param(n, row_of_tensor(m));
     } else {
         if (beyond) input.rows(n, m) = bf16(*beyond);
         input.rows(n, m) = select(n < length_, input.param(min(n, length_ - 1), m), undef<BFloat>());
@@ -329,6 +401,10 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
 
 // The rows of a block in the pads; two of them where others come, and transfers take time.
 void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
+    if (neighbours_ > 0) {
+        rows.compute_root().bound(n, 0, padded()).bound(m, 0, rows_);
+        return in_pads({rows});
+    }
     rows.compute_at(consumer, block).bound_extent(n, padded()).bound_storage(m, block_);
     if (rows_ > block_ && machine_.timed()) rows.hoist_storage_root().ring_buffer(2);
     if (parts_go_round()) rows.align_storage(n, lanes * vectors_ / parts_ * static_cast<int>(round_up<int64_t, int64_t>(parts_, machine_.pad.count)));
@@ -343,6 +419,8 @@ void RowKernel::schedule_inputs(Func consumer, const Var &block) {
             continue;
         }
         hold_block(input.rows, consumer, block);
+        if (const int together = neighbours_; together > 0)
+            input.rows.split(m, Var("pad"), m, rows_ / static_cast<int>(machine_.pad.count)).split(m, Var("turn"), m, together);
         if (input.rows.num_update_definitions() > 0) input.rows.vectorize(n, lanes);
     }
 }
@@ -396,15 +474,16 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
 
 KernelDefinition RowKernel::finish(Func result) {
     const Var mo(skewed_ ? "mo_skewed" : "mo"), mi("mi"), no("no"), ni("ni");
-    out_(n, m) = result(n, m);
-    out_.bound(n, 0, length_).bound(m, 0, rows_).split(m, mo, mi, block_, TailStrategy::ShiftInwards);
+    const int pads = static_cast<int>(machine_.pad.count), together = neighbours_;
+    out_(n, m) = result(n, row_in_pads(m));
+    out_.bound(n, 0, length_)
+        .bound(m, 0, rows_)
+        .split(m, mo, mi, together > 0 ? pads * together : block_, TailStrategy::ShiftInwards);
+    if (together > 0) out_.split(mi, Var("mp"), mi, together);
     schedule_inputs(out_, mo);
     hold_block(result, out_, mo);
-    // Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other pages of the
-    // DRAM than those of the next pad.
     const Var mp("pad_unroll");
-    const int pads = static_cast<int>(machine_.pad.count);
-    const bool apart = machine_.timed() && rows_ % block_ == 0 && block_ > row_unroll_ && row_unroll_ % pads == 0 && length_ % lanes == 0;
+    const bool apart = apart_;
     Var row = m;
     if (apart) {
         result.split(m, mp, m, block_ / pads);

@@ -115,6 +115,9 @@ private:
         const int pads = static_cast<int>(machine_.pad.count);
         return skewed_ && block_ == 1 && parts_ >= pads && vector_unroll_ / parts_ % pads != 0;
     }
+    // Where a row in the pads is in the tensors, and the other way round.
+    Halide::Expr row_of_tensor(const Halide::Expr &row) const;
+    Halide::Expr row_in_pads(const Halide::Expr &row) const;
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(const Halide::LoopLevel &row);
     struct Sum {
@@ -142,6 +145,9 @@ private:
     bool stored_;              // steps of straight-line rows are in the pads
     bool grouped_;             // the array sums, with the rows as weights
     bool skewed_;              // passes over a row are one loop, each on another row
+    bool apart_;               // rows in straight-line code come from all pads
+    int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
+                      // all
     int parts_;                // of a row that fills the array, each rounded; 0 of others
     std::string prefix_;
     Halide::Func out_;

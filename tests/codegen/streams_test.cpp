@@ -76,6 +76,45 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
     for (const char *points : {"across=4,along=4,unroll=32", "across=2,along=8,unroll=32", "across=8,along=4,unroll=32", "across=8,along=2,unroll=32"}) check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
+// All rows are in the pads and one loop passes over them: what it reads first comes in front of it, what it makes last leaves
+// behind it, all else beside it. Whole turns of the pads, neighbours of two transfers and of one, a last block of one transfer,
+// two tensors.
+TEST(Streams, RowsComeAndGoBesideTheLoopOverThem) {
+    const auto point = [](int64_t rows, int64_t row_unroll, int64_t vectors, int64_t stored) {
+        return Point{{"rows", rows}, {"row_unroll", row_unroll}, {"vector_unroll", vectors},
+                     {"reduced", 0}, {"stored", stored},         {"grouped", 0},
+                     {"skewed", 0}};
+    };
+    const struct {
+        const char *op, *shape;
+        Point point;
+        size_t loads, results;  // that start beside the loop: one place in the code for each copy
+    } cases[] = {{"softmax", "256x128", point(256, 8, 4, 0), 1, 1},
+                 {"softmax", "160x128", point(160, 4, 4, 0), 1, 1},
+                 {"softmax", "128x512", point(128, 1, 16, 1), 1, 1},
+                 {"softmax", "256x96", point(256, 4, 3, 0), 1, 1},
+                 {"layer_norm", "256x128,128,128", point(256, 4, 4, 0), 1, 1},
+                 {"softmax", "32x128", point(32, 4, 4, 0), 0, 0}};
+    for (const char *machine : {"ax01", "ax01-psum"})
+        for (const auto &[op, shape, at, loads, results] : cases) {
+            const Evaluator evaluator(find_operator(op).workload({{"shape", shape}}), find_machine(machine));
+            EXPECT_EQ(evaluator.verify(at), "") << op << " " << shape << " on " << machine;
+            codegen::CompileOptions options;
+            options.dump_after = "overlap";
+            std::string text;
+            options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+            evaluator.compile(at, options);
+            const auto count = [&](const std::string &what) {
+                size_t found = 0;
+                for (size_t from = 0; (from = text.find(what, from)) != std::string::npos; from += what.size()) found++;
+                return found;
+            };
+            const size_t pads = static_cast<size_t>(find_machine(machine).pad.count);
+            EXPECT_EQ(count("| scpad.ld X_rows"), loads * pads) << op << " " << shape << "\n" << text;
+            EXPECT_EQ(count("| scpad.st Y_rows"), results * pads) << op << " " << shape;
+        }
+}
+
 // Lanes make copies of single elements of any bits: zeros keep their sign, infinities and NaN their place.
 TEST(Streams, CopiesOfSingleElementsAreRight) {
     std::mt19937 random(7);

@@ -1,0 +1,300 @@
+#include "codegen/stream.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "codegen/loop_tree.h"
+#include "codegen/modulo.h"
+#include "codegen/resources.h"
+#include "codegen/spread.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// The turns of a loop in which `count` groups start, the first in turn `first` or at once, all others a `span` of turns over
+// all of them later.
+struct Starts {
+    int64_t first = 0, span = 0, count = 0;
+    std::vector<int64_t> turns() const {
+        std::vector<int64_t> turns;
+        for (int64_t n = 0; n < count; n++)
+            turns.push_back(
+                std::max({first + (n * span + count - 1) / count, turns.empty() ? 0 : turns.back() + 1, int64_t{0}}));
+        return turns;
+    }
+};
+
+// A copy whose tiles follow each other in each pad, and the turns of the loop that touch those of a place in that order.
+struct Streamed {
+    Copy *copy = nullptr;
+    std::map<int, std::vector<Tile>> tiles;  // by pad
+    int64_t groups = 0, row_step = 0;
+    std::array<int64_t, 2> mem_steps{};  // from even tiles and from odd ones
+    std::vector<int64_t> first_use, last_use;
+    bool staggered = false;  // every other pad is a tile ahead, so that DRAM serves two bank groups
+
+    int ahead(int pad) const { return staggered ? pad % 2 : 0; }
+    int most_ahead() const { return staggered ? 1 : 0; }
+};
+
+class Streamer {
+public:
+    Streamer(Kernel &kernel, TransferCode &code, size_t at)
+        : kernel_(kernel), code_(code), at_(at), hot_(*kernel.body[at].loop) {}
+
+    void run() {
+        if (!computes_rows()) return;
+        for (size_t i = 0; i < kernel_.body.size(); i++) {
+            Node &node = kernel_.body[i];
+            if (!node.copy || node.copy->load != (i < at_)) continue;
+            std::optional<Streamed> streamed = consider(*node.copy, i);
+            if (!streamed && !node.copy->load) return;
+            if (streamed) (node.copy->load ? loads_ : stores_).push_back(std::move(*streamed));
+        }
+        if (loads_.empty() || stores_.size() != 1 || !plan()) return;
+        Body before;
+        for (size_t i = 0; i < loads_.size(); i++) start_loads(loads_[i], fronts_[i], load_starts_[i], before);
+        start_results(stores_.front(), before);
+        kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_), std::make_move_iterator(before.begin()),
+                            std::make_move_iterator(before.end()));
+    }
+
+private:
+    bool computes_rows() const {
+        return !kernel_.loops[static_cast<size_t>(hot_.id)].varies() &&
+               std::all_of(hot_.body.begin(), hot_.body.end(), [](const Node &node) {
+                   return node.op && !node.op->side && !node.op->fence && node.op->orders < 0 &&
+                          node.op->opcode != Opcode::lw_vi;
+               });
+    }
+
+    // ---- what moves
+
+    std::optional<Streamed> consider(Copy &copy, size_t at) const {
+        constexpr int64_t least_groups = 4;
+        if (copy.first_of >= 0 || copy.pad_row != LinearForm{} || !copy.mem.is_constant()) return std::nullopt;
+        for (size_t i = 0; i < kernel_.body.size(); i++)
+            if (i != at && i != at_ &&
+                (touches(kernel_.body[i], copy.allocation) || copies(kernel_.body[i], copy.tensor, !copy.load)))
+                return std::nullopt;
+        Streamed s;
+        s.copy = &copy;
+        for (const Tile &tile : copy.tiles) s.tiles[tile.pad].push_back(tile);
+        if (s.tiles.size() != static_cast<size_t>(kernel_.machine->pad.count)) return std::nullopt;
+        s.groups = static_cast<int64_t>(s.tiles.begin()->second.size());
+        if (s.groups < least_groups) return std::nullopt;
+        for (auto &[pad, tiles] : s.tiles) {
+            std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) { return a.row < b.row; });
+            if (static_cast<int64_t>(tiles.size()) != s.groups) return std::nullopt;
+            if (pad == s.tiles.begin()->first) {
+                s.row_step = tiles[1].row - tiles[0].row;
+                s.mem_steps = {tiles[1].mem - tiles[0].mem, tiles[2].mem - tiles[1].mem};
+            }
+            for (size_t g = 1; g < tiles.size(); g++) {
+                const Tile &a = tiles[g - 1], &b = tiles[g];
+                if (b.row - a.row != s.row_step || b.mem - a.mem != s.mem_steps[(g - 1) % 2] || a.rows != b.rows ||
+                    a.cols != b.cols || a.pitch != b.pitch || a.rows != s.row_step)
+                    return std::nullopt;
+            }
+        }
+        if (!find_uses(s)) return std::nullopt;
+        s.staggered = s.mem_steps[0] == s.mem_steps[1] && changes_bank_groups(s);
+        return s;
+    }
+
+    // The turns that touch each group; false where not all are, in this order.
+    bool find_uses(Streamed &s) const {
+        const Allocation &allocation = kernel_.allocations[static_cast<size_t>(s.copy->allocation)];
+        s.first_use.assign(static_cast<size_t>(s.groups), hot_.extent);
+        s.last_use.assign(static_cast<size_t>(s.groups), -1);
+        for (const Node &node : hot_.body) {
+            if (!node.op->access || node.op->access->allocation != s.copy->allocation) continue;
+            const PadAccess &access = *node.op->access;
+            int64_t step = 0;
+            for (const auto &[atom, rows] : access.row.terms) {
+                if (!kernel_.atoms[static_cast<size_t>(atom)].is_loop ||
+                    kernel_.atoms[static_cast<size_t>(atom)].loop != hot_.id)
+                    return false;
+                step = rows;
+            }
+            if (step <= 0 || access.slot.defined()) return false;
+            for (int64_t turn = 0; turn < hot_.extent; turn++) {
+                const int64_t row = access.row.constant + turn * step;
+                const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(row));
+                const int64_t from_first = allocation.row_in_pad(row) - tiles.front().row,
+                              group = floor_div(from_first, s.row_step);
+                if (group < 0 || group >= s.groups) return false;
+                s.first_use[static_cast<size_t>(group)] = std::min(s.first_use[static_cast<size_t>(group)], turn);
+                s.last_use[static_cast<size_t>(group)] = std::max(s.last_use[static_cast<size_t>(group)], turn);
+            }
+        }
+        return std::is_sorted(s.first_use.begin(), s.first_use.end()) && s.first_use.back() < hot_.extent &&
+               std::is_sorted(s.last_use.begin(), s.last_use.end()) && s.last_use.front() >= 0;
+    }
+
+    // Do the pads' tiles of a place lie in one bank group of the DRAM, and those of the next place in another?
+    bool changes_bank_groups(const Streamed &s) const {
+        const int64_t page = kernel_.machine->dram.row_bytes / 2;
+        if (page <= 0) return false;
+        const auto bank_group = [&](const Tile &tile) {
+            return floor_mod(floor_div(tile.mem, page), kernel_.machine->dram.groups);
+        };
+        for (size_t g = 0; g < static_cast<size_t>(s.groups); g++)
+            for (const auto &[pad, tiles] : s.tiles) {
+                if (bank_group(tiles[g]) != bank_group(s.tiles.begin()->second[g])) return false;
+                if (g > 0 && bank_group(tiles[g]) == bank_group(tiles[g - 1])) return false;
+            }
+        return true;
+    }
+
+    // ---- when
+
+    // The turns that a group's stores take: those of an iteration that overlaps others, and the way into the pads.
+    int64_t turns_to_land() const {
+        constexpr int64_t landing = 100;
+        std::vector<Op> ops;
+        for (const Node &node : hot_.body) ops.push_back(*node.op);
+        return stages_ + 1 + landing / std::max(1, resource_bound(kernel_, ops));
+    }
+
+    // A group starts when the one before it in its pads has ended, so each start says that what the group before brings is
+    // there. That of a load comes before the loop, which may have begun some iterations in front, touches those rows.
+    bool in_time(const Streamed &s, const Starts &starts, int64_t front) const {
+        const std::vector<int64_t> turns = starts.turns();
+        for (size_t n = 1; n < turns.size(); n++)
+            if (turns[n] + stages_ > s.first_use[n + static_cast<size_t>(front) - 1]) return false;
+        return true;
+    }
+
+    bool plan() {
+        stages_ = most_stages_with_sides(hot_);
+        sure_ = sure_iterations(hot_);
+        const Streamed &result = stores_.front();
+        const int64_t distance = std::max<int64_t>(1, hot_.extent / result.groups),
+                      events = static_cast<int64_t>(loads_.size()) + 1;
+        // Results as soon as they are there.
+        const int64_t land = turns_to_land(), late = result.most_ahead();
+        for (int64_t h = 0; h + late < result.groups; h++)
+            result_starts_.first = std::max(
+                result_starts_.first, result.last_use[static_cast<size_t>(h + late)] + land - h * hot_.extent / result.groups);
+        if (!plan_loads(distance, events)) return false;
+        // As many as start while the loop is sure to run.
+        const auto start_in_loop = [&](int64_t count) {
+            return Starts{result_starts_.first, (hot_.extent * count + result.groups - 1) / result.groups, count};
+        };
+        int64_t count = result.groups - late;
+        while (count > 0 && start_in_loop(count).turns().back() >= sure_) count--;
+        if (count < 2) return false;
+        result_starts_ = start_in_loop(count);
+        return last_loads_end();
+    }
+
+    // Loads between the results, at one distance from each other.
+    bool plan_loads(int64_t distance, int64_t events) {
+        constexpr int64_t most_in_front = 4;
+        for (size_t i = 0; i < loads_.size(); i++) {
+            const Streamed &s = loads_[i];
+            const int64_t wanted = result_starts_.first + (static_cast<int64_t>(i) + 1) * distance / events;
+            std::optional<Starts> found;
+            int64_t front = 0;
+            while (!found && ++front < std::min(most_in_front, s.groups - s.most_ahead() - 2)) {
+                const int64_t count = s.groups - front - s.most_ahead();
+                Starts starts{distance * front, hot_.extent * count / s.groups, count};
+                while (starts.first > -distance && !in_time(s, starts, front)) starts.first--;
+                if (!in_time(s, starts, front)) continue;
+                found = starts;
+                starts.first -= floor_mod(starts.first - wanted, distance);
+                if (in_time(s, starts, front)) found = starts;
+            }
+            if (!found) return false;
+            load_starts_.push_back(*found);
+            fronts_.push_back(front);
+        }
+        return true;
+    }
+
+    // The last group that a load brings has ended when a result starts in its pads.
+    bool last_loads_end() const {
+        const std::vector<int64_t> results = result_starts_.turns();
+        for (size_t i = 0; i < loads_.size(); i++) {
+            const int64_t last = load_starts_[i].turns().back(),
+                          needed = loads_[i].first_use[static_cast<size_t>(fronts_[i] + load_starts_[i].count) - 1] - stages_;
+            if (std::none_of(results.begin(), results.end(), [&](int64_t turn) { return turn > last && turn <= needed; }))
+                return false;
+        }
+        return true;
+    }
+
+    // ---- code
+
+    Run group_of(const Streamed &s, int64_t count, const std::function<int64_t(int)> &index) const {
+        const auto from = static_cast<size_t>(index(s.tiles.begin()->first)) % 2;
+        Run run{{}, count, s.row_step, s.mem_steps[from], s.mem_steps[0] != s.mem_steps[1] ? s.mem_steps[1 - from] : 0};
+        for (const auto &[pad, tiles] : s.tiles)
+            if (const int64_t i = index(pad); i >= 0 && i < s.groups) run.group.push_back(tiles[static_cast<size_t>(i)]);
+        return run;
+    }
+
+    void start(const Streamed &s, const Run &run, int64_t first, int64_t span, Body &before) {
+        const Channel c = code_.channel(*s.copy, run);
+        code_.aim(c, true, Reg{}, Reg{}, {}, before);
+        start_from(kernel_, {c, {}, 0, {}}, first, span, hot_, code_, before);
+    }
+
+    // The tile of a pad in a turn of the pads, those before the first and behind the last ones each other's neighbours.
+    static const Tile &tile_of(const Streamed &s, int pad, int64_t turn) {
+        return s.tiles.at(pad)[static_cast<size_t>(floor_mod(turn, s.groups))];
+    }
+
+    // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
+    // tile, too.
+    void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
+        start(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), starts.first, starts.span, before);
+        std::vector<Tile> first;
+        for (int64_t turn = 0; turn < front; turn++)
+            for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
+        for (const auto &[pad, tiles] : s.tiles)
+            if (s.staggered) first.push_back(tile_of(s, pad, s.ahead(pad) - 1));
+        s.copy->tiles = std::move(first);
+    }
+
+    // Behind it those that are left, and the first ones of the pads that were ahead.
+    void start_results(Streamed &s, Body &before) {
+        start(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }),
+              result_starts_.first, result_starts_.span, before);
+        std::vector<Tile> last;
+        for (int64_t turn = result_starts_.count + s.most_ahead(); turn < s.groups + s.most_ahead(); turn++)
+            for (const auto &[pad, tiles] : s.tiles) last.push_back(tile_of(s, pad, turn - s.ahead(pad)));
+        s.copy->tiles = std::move(last);
+    }
+
+    Kernel &kernel_;
+    TransferCode &code_;
+    size_t at_;
+    Loop &hot_;
+    std::vector<Streamed> loads_, stores_;
+    std::vector<Starts> load_starts_;
+    std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
+    Starts result_starts_;
+    int64_t stages_ = 1, sure_ = 0;
+};
+
+}  // namespace
+
+bool may_stream(const Kernel &kernel, const Loop &loop) {
+    constexpr int64_t least_iterations = 8;
+    return kernel.loops[static_cast<size_t>(loop.id)].parent < 0 && loop.extent >= least_iterations;
+}
+
+void stream_copies(Kernel &kernel, TransferCode &code) {
+    for (size_t at = 0; at < kernel.body.size(); at++)
+        if (kernel.body[at].loop && may_stream(kernel, *kernel.body[at].loop)) Streamer(kernel, code, at).run();
+}
+
+}  // namespace atalla::codegen
