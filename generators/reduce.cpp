@@ -34,6 +34,10 @@ int extrema_of(int64_t vectors) {
 // Of a row whose parts are weights of the array: code of all of them.
 constexpr int most_straight_parts = 4;
 
+// Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a vector of many rows, where those of one row
+// would be two transfers.
+bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) { return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors(); }
+
 class ReduceKernel {
 public:
     ReduceKernel(const ReduceShape &shape, const Machine &machine, const Point &point)
@@ -134,6 +138,13 @@ private:
 
     Func rows_of_tensor(const std::string &name) {
         Func xs(name);
+        if (by_columns_) {
+            const Expr at = b * lanes + k;
+            column_(k, i, b, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
+            column_(k, i, b, r, j) = select(at < length_, image_(min(at, length_ - 1), i, r, j), undef<BFloat>());
+            xs(n, i, r, j) = column_(n % lanes, i, n / lanes, r, j);
+            return xs;
+        }
         if (length_ % lanes == 0) {
             xs(n, i, r, j) = image_(n, i, r, j);
         } else {
@@ -246,6 +257,12 @@ private:
     // In the pads: whole rows of several results, or a part of one row where it is used.
     void schedule_input(Func xs, Func user, const RVar &chunks) {
         const bool moves = kept_ > rows_;
+        if (by_columns_) {
+            column_.compute_at(out_, Var("io")).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(b, static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
+            if (moves && machine_.timed()) column_.hoist_storage_root().ring_buffer(2);
+            in_pads({column_});
+            return;
+        }
         if (whole()) xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
         else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
@@ -381,10 +398,11 @@ private:
     const Machine &machine_;
     int rows_, chunk_, row_unroll_, vector_unroll_, length_, kept_, other_, outer_;
     bool grouped_;             // the vectors of a part are weights of the array
+    const bool by_columns_ = by_columns(shape_, rows_, chunk_);
     Var n{"n"}, y{"y"}, u{"u"}, l{"l"}, i{"i"}, r{"r"}, j{"j"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
     ImageParam image_;
-    Func out_{"Y"}, ones_{"ones"};
+    Func out_{"Y"}, ones_{"ones"}, column_{"X_rows"};
 };
 
 }  // namespace
@@ -450,8 +468,9 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
         // As weights, the vectors of the results in straight-line code.
         const bool round = point["grouped"] == 0 ? step % machine.pad.count == 0 : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
-        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, round});
-        uses.push_back({slots * block, point["row_unroll"] % machine.pad.count == 0});
+        const bool rows_go_round = point["row_unroll"] % machine.pad.count == 0;
+        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
+        uses.push_back({slots * block, rows_go_round});
         return fit_pads(machine, uses);
     });
     space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",

@@ -248,6 +248,31 @@ TEST_F(Rows, Reductions) {
         }
 }
 
+// Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a second axis that is reduced, and others kept.
+TEST_F(Rows, ReductionsByColumnsOfVectors) {
+    for (const char *name : {"sum", "mean", "amax", "var"})
+        for (const auto &[shape, dims] : {std::pair{"100x49", "1"}, {"3x17x70", "2"}, {"2x33x3x45", "1,3"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            for (const auto &[rows, unroll] : {std::pair{16, 1}, {16, 4}, {8, 8}}) {
+                const Point point = {{"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", 1}, {"grouped", 0}};
+                if (!violation(workload->space(machine), point).empty()) continue;
+                SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, point.assignments()));
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            }
+        }
+}
+
+// Global average pooling: transfers bring vectors of many rows.
+TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
+    if (!machine.timed()) return;
+    const Evaluator evaluator(find_operator("mean").workload({{"shape", "64x14x14"}, {"dim", "1,2"}}), machine);
+    const Evaluation few = evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    const Evaluation many = evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    ASSERT_EQ(few.status, Evaluation::Ok) << few.reason;
+    ASSERT_EQ(many.status, Evaluation::Ok) << many.reason;
+    EXPECT_LT(many.cycles, few.cycles * 2 / 3);
+}
+
 TEST_F(Rows, Pooling) {
     for (int i = 0; i < rounds; i++)
         for (const char *name : {"max_pool2d", "avg_pool2d", "max_pool1d", "avg_pool1d"}) {
