@@ -20,6 +20,8 @@ def is_torch(value):
 def as_array(value):
     """A torch tensor on the CPU or a NumPy array, of anything that is one, speaks DLPack or is a nested list."""
     if is_torch(value):
+        if value.is_meta or str(value.layout) != "torch.strided":
+            raise ValueError(f"tensors of {'the device meta' if value.is_meta else value.layout} are not supported")
         return value.detach().cpu().resolve_neg()   # a view of a conjugate's imaginary part is negative by a mark alone
     if isinstance(value, numpy.ndarray):
         return value

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -103,7 +104,7 @@ class CompiledModel:
         results = self._loaded.context().run(arrays, like_torch)
         results = self._write_back(results, values)
         if self._signature:
-            return self._signature.unflatten(results)
+            return self._signature.unflatten(results, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _by_name(self, args, kwargs):
@@ -177,7 +178,7 @@ class _Specializer:
             return self._known[key]
 
     def _bind(self, shapes):
-        sizes = {}
+        sizes, expressions = {}, []
         for port, shape in zip(self._ports, shapes):
             if len(shape) != len(port["sizes"]):
                 raise ValueError(f"input '{port['name']}' has {len(shape)} dimensions, but the model takes {len(port['sizes'])}")
@@ -189,12 +190,33 @@ class _Specializer:
                         raise ValueError(f"{where}, but the model was exported for {least} <= {wanted} <= {most}")
                     if sizes.setdefault(wanted, size) != size:
                         raise ValueError(f"{where}, but another input has {wanted} = {sizes[wanted]}")
-                elif isinstance(wanted, int) and wanted != size:
-                    raise ValueError(f"{where}, but the model was exported for {wanted}")
+                elif isinstance(wanted, int):
+                    if wanted != size:
+                        raise ValueError(f"{where}, but the model was exported for {wanted}")
+                else:
+                    expressions.append((wanted, size, where))
+        for wanted, size, where in expressions:
+            self._solve(wanted, size, where, sizes)
         missing = [name for name in self._symbols if name not in sizes]
         if missing:
             raise ValueError(f"the inputs' sizes do not say what {', '.join(missing)} is: give `sizes` to atalla.compile")
         return sizes
+
+    def _solve(self, wanted, size, where, sizes):
+        """The one symbol of an expression such as 2*s77 + 1 that no size is by itself."""
+        unknown = [name for name in self._symbols if name not in sizes and re.search(rf"\b{name}\b", wanted)]
+        if len(unknown) != 1:
+            return
+        at = [_value(wanted, {**sizes, unknown[0]: value}) for value in (1, 2)]
+        if at[0] == at[1]:
+            return
+        value = 1 + (size - at[0]) // (at[1] - at[0])
+        if _value(wanted, {**sizes, unknown[0]: value}) != size:
+            raise ValueError(f"{where}, but the model was exported for {wanted}")
+        least, most = self._symbols[unknown[0]]["least"], self._symbols[unknown[0]]["most"]
+        if not least <= value <= most:
+            raise ValueError(f"{where}, but the model was exported for {wanted} with {least} <= {unknown[0]} <= {most}")
+        sizes[unknown[0]] = value
 
     def _file(self, key):
         program = pathlib.Path(self._command[0])
@@ -210,6 +232,13 @@ class _Specializer:
                 _run_compiler([*self._command, archive, "-o", made, "--sizes", ",".join(f"{n}={v}" for n, v in key)])
                 made.replace(file)
         return file
+
+
+def _value(expression, sizes):
+    """Of a size as the loadable has it, "4*s77 + 1"."""
+    if not re.fullmatch(r"[\w +\-*/%(),]+", expression) or "**" in expression:   # of an archive that somebody else wrote, maybe
+        raise ValueError(f"the size {expression} does not say what its symbols are: give `sizes` to atalla.compile")
+    return eval(expression, {"__builtins__": {}, "min": min, "max": max}, sizes)
 
 
 def _run_compiler(command):
@@ -228,7 +257,8 @@ class _Signature:
         inputs = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
         self._inputs = [(isinstance(arg, ConstantArgument), arg.name, getattr(arg, "value", None)) for arg in inputs]
         outputs = [spec.arg for spec in signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
-        self._constants = [(isinstance(arg, ConstantArgument), getattr(arg, "value", None)) for arg in outputs]
+        self._results = [_Result(arg, exported) for arg in outputs]
+        self._sizes = [_sizes_of(exported, arg.name) for arg in inputs if not isinstance(arg, ConstantArgument)]
 
     def flatten(self, args, kwargs):
         from torch.export._tree_utils import reorder_kwargs
@@ -245,10 +275,46 @@ class _Signature:
                 raise ValueError(f"argument '{name}' is {leaf!r}, but the model was exported for {value!r}")
         return [leaf for leaf, (constant, _, _) in zip(leaves, self._inputs) if not constant]
 
-    def unflatten(self, results):
+    def unflatten(self, results, values):
         from torch.utils._pytree import tree_unflatten
         left = iter(results)
-        return tree_unflatten([value if constant else next(left) for constant, value in self._constants], self._out_spec)
+        symbols = _symbols(self._sizes, values) if any(result.size is not None for result in self._results) else {}
+        return tree_unflatten([next(left) if result.is_tensor else result.number(symbols) for result in self._results], self._out_spec)
+
+
+class _Result:
+    """A tensor, a constant, or a size of the call, which no loadable computes."""
+
+    def __init__(self, arg, exported):
+        from torch.export.graph_signature import ConstantArgument, SymIntArgument, TensorArgument
+        self.is_tensor, self.constant, self.size = isinstance(arg, TensorArgument), getattr(arg, "value", None), None
+        if isinstance(arg, SymIntArgument):
+            self.size = next(node.meta["val"].node.expr for node in exported.graph.nodes if node.name == arg.name)
+        elif not self.is_tensor and not isinstance(arg, ConstantArgument):
+            raise AtallaError(f"the result {arg.name} is neither a tensor nor a size")
+
+    def number(self, symbols):
+        return self.constant if self.size is None else int(self.size.subs(symbols))
+
+
+def _sizes_of(exported, name):
+    """The sizes of an input as sympy has them."""
+    import torch
+    shape = next(node.meta["val"].shape for node in exported.graph.nodes if node.name == name)
+    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in shape]
+
+
+def _symbols(sizes, values):
+    """What a call's tensors make of the symbols in the sizes: those that stand alone first."""
+    import sympy
+    pairs = [(wanted, size) for dims, value in zip(sizes, values) for wanted, size in zip(dims, value.shape) if isinstance(wanted, sympy.Expr)]
+    symbols = {}
+    for wanted, size in sorted(pairs, key=lambda pair: not pair[0].is_Symbol):
+        rest = wanted.subs(symbols)
+        if len(rest.free_symbols) == 1:
+            symbol = next(iter(rest.free_symbols))
+            symbols[symbol] = size if rest.is_Symbol else sympy.solve(rest - size, symbol)[0]
+    return symbols
 
 
 def export_lock():
@@ -273,6 +339,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
     fuse: kernels of several operators. one_by_one: every kernel is a run of its own, to compare one program with.
     """
     signature = None
+    on_host = [on_host] if isinstance(on_host, str) else on_host
     with tempfile.TemporaryDirectory(prefix="atalla-") as folder:
         if isinstance(exported, (str, os.PathLike)):
             archive = pathlib.Path(exported)

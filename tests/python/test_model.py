@@ -155,12 +155,38 @@ def test_new_sizes_are_compiled_when_they_come(tmp_path, monkeypatch):
         compiled(torch.randn(4, 17))
 
 
+def test_sizes_that_follow_from_expressions(tmp_path, monkeypatch):
+    """An input whose size is twice a symbol that no size is by itself, and results that are sizes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    class Halves(torch.nn.Module):
+        def forward(self, x):
+            half = x.shape[1] // 2
+            return x[:, :half] + x[:, half:], half, (x.shape[1], "name")
+
+    half = torch.export.Dim("half", min=2, max=32)
+    compiled = atalla.compile(torch.export.export(Halves(), (torch.randn(4, 8),), dynamic_shapes=({1: 2 * half},)))
+    for size in (12, 8):
+        x = torch.randn(4, size)
+        result, *sizes = compiled(x)
+        assert cosine(result, Halves()(x)[0]) > 0.9999
+        assert sizes == [size // 2, (size, "name")]
+    with pytest.raises(ValueError, match=r"is 13, but the model was exported for 2\*s\d+"):
+        compiled(torch.randn(4, 13))
+    with pytest.raises(ValueError, match=r"is 66, but the model was exported for 2\*(s\d+) with 2 <= \1 <= 32"):
+        compiled(torch.randn(4, 66))
+
+
 def test_mistakes_have_messages(compiled, exported, tmp_path):
     _, x, _ = exported
     with pytest.raises(ValueError, match="holds float64, but the model takes float32"):
         compiled(x.double())
     with pytest.raises(atalla.AtallaError, match=r"has sizes \[7, 64\], but the model is compiled for \[8, 64\]"):
         compiled(x[:7])
+    with pytest.raises(ValueError, match="tensors of torch.sparse_coo are not supported"):
+        compiled(x.to_sparse())
+    with pytest.raises(ValueError, match="tensors of the device meta are not supported"):
+        compiled(x.to("meta"))
     compiled.save(tmp_path / "m.atl")
     loaded = atalla.load(tmp_path / "m.atl")
     with pytest.raises(TypeError, match="the model has no input 'y'"):
