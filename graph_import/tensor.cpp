@@ -44,6 +44,7 @@ uint16_t encode_half(double value) {
     const double magnitude = std::fabs(value);
     if (std::isnan(value)) return sign | 0x7e00;
     if (magnitude >= 65520) return sign | 0x7c00;
+    if (magnitude == 0) return sign;   // has no exponent
     int exponent = 0;
     std::frexp(magnitude, &exponent);
     const int unit = std::max(exponent - 11, -24);   // of the last place

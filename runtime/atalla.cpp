@@ -237,6 +237,13 @@ atalla_status atalla_reset_states(atalla_context *context) {
     });
 }
 
+atalla_status atalla_take_states(atalla_context *context, const atalla_context *from) {
+    return guarded([&] {
+        require("atalla_take_states", context, from);
+        context->context->take_states(*from->context);
+    });
+}
+
 atalla_status atalla_get_counters(const atalla_context *context, atalla_counters *counters) {
     return guarded([&] {
         require("atalla_get_counters", context, counters);

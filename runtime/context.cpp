@@ -93,6 +93,12 @@ void Context::reset_states() {
         for (const auto *state : *model_->table().states()) states_.push_back(model_->constant(static_cast<size_t>(state->initial())));
 }
 
+void Context::take_states(const Context &other) {
+    const auto same = [](const HostTensor &a, const HostTensor &b) { return a.dtype == b.dtype && a.sizes == b.sizes; };
+    if (!std::ranges::equal(states_, other.states_, same)) throw Error("the states of the two contexts differ in number, types or sizes: they are of different models");
+    states_ = other.states_;
+}
+
 void Context::set_input(size_t index, const HostTensor &tensor) {
     if (index >= inputs_.size()) throw Error(fmt::format("there is no input {}: the model has {}", index, inputs_.size()));
     const auto &port = *model_->table().inputs()->Get(static_cast<uint32_t>(index));

@@ -62,6 +62,8 @@ public:
 
     // States as they were when the model was compiled.
     void reset_states();
+    // Those of a context whose model is the same one, compiled for other sizes. Error if they differ in number, types or sizes.
+    void take_states(const Context &other);
 
     const ContextCounters &counters() const { return counters_; }
     const std::vector<StepProfile> &profile() const { return profile_; }

@@ -39,6 +39,7 @@ _signatures = {
     "atalla_get_output": (_status, [_handle, _index, ctypes.POINTER(Tensor)]),
     "atalla_copy_output": (_status, [_handle, _index, ctypes.POINTER(Tensor)]),
     "atalla_reset_states": (_status, [_handle]),
+    "atalla_take_states": (_status, [_handle, _handle]),
     "atalla_get_counters": (_status, [_handle, ctypes.POINTER(Counters)]),
     "atalla_profile_json": (ctypes.c_char_p, [_handle]),
     "atalla_register_kernel": (_status, [ctypes.c_char_p, KERNEL, ctypes.c_void_p]),

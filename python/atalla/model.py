@@ -99,7 +99,9 @@ class CompiledModel:
         if len(arrays) != len(self.inputs):
             raise TypeError(f"{len(arrays)} tensors are given, but the model takes {len(self.inputs)}: {', '.join(i['name'] for i in self.inputs)}")
         if self._specializer:
-            self._last.loaded = self._specializer.loaded([tuple(array.shape) for array in arrays])
+            before, self._last.loaded = self._loaded, self._specializer.loaded([tuple(array.shape) for array in arrays])
+            if before is not self._loaded:
+                check(library().atalla_take_states(self._loaded.context().handle, before.context().handle))
         like_torch = any(_tensors.is_torch(value) for value in values) or bool(self._signature and not values)
         results = self._loaded.context().run(arrays, like_torch)
         results = self._write_back(results, values)

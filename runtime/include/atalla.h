@@ -87,6 +87,8 @@ ATALLA_API atalla_status atalla_get_output(const atalla_context *context, size_t
 ATALLA_API atalla_status atalla_copy_output(const atalla_context *context, size_t index, const atalla_tensor *tensor);
 /* Tensors that keep their value between calls (a cache) get their first value again. */
 ATALLA_API atalla_status atalla_reset_states(atalla_context *context);
+/* They get their values in another context, whose model is the same one, compiled for other sizes. */
+ATALLA_API atalla_status atalla_take_states(atalla_context *context, const atalla_context *from);
 
 typedef struct {
     uint64_t runs;            /* of the context */

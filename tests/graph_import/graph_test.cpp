@@ -139,9 +139,10 @@ TEST(Tensors, RoundLikeTheMachine) {
     EXPECT_TRUE(std::isnan(bf16(NAN)));
     EXPECT_TRUE(std::isinf(bf16(1e300)));
     HostTensor half = make_tensor(DType::Float16, {});
-    for (const double value : {1.0, -0.5, 65504.0, 0x1p-24, 0x1p-14, 0.333251953125}) {
+    for (const double value : {0.0, -0.0, 1.0, -0.5, 65504.0, 0x1p-24, 0x1p-14, 0.333251953125}) {
         store_double(mutable_data(half), DType::Float16, value);
         EXPECT_EQ(element_as_double(half, 0), value);
+        EXPECT_EQ(std::signbit(element_as_double(half, 0)), std::signbit(value));
     }
 }
 

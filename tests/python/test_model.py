@@ -177,6 +177,31 @@ def test_sizes_that_follow_from_expressions(tmp_path, monkeypatch):
         compiled(torch.randn(4, 66))
 
 
+def test_states_go_on_when_sizes_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    class Sums(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(8))
+
+        def forward(self, x):
+            self.total.add_(x.sum(0))
+            return x + self.total
+
+    exported = torch.export.export(Sums(), (torch.ones(4, 8),), dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},))
+    compiled = atalla.compile(exported)
+    assert [compiled(torch.ones(size, 8))[0, 0].item() for size in (4, 3, 4, 3)] == [5, 8, 12, 15]
+    compiled.reset_states()
+    assert compiled(torch.ones(4, 8))[0, 0].item() == 5
+
+
+def test_half_precision_has_a_zero():
+    compiled = atalla.compile(torch.nn.ReLU(), (torch.randn(4, 8).half(),))
+    x = torch.randn(4, 8).half()
+    assert torch.allclose(compiled(x), torch.relu(x), rtol=0.01)
+
+
 def test_mistakes_have_messages(compiled, exported, tmp_path):
     _, x, _ = exported
     with pytest.raises(ValueError, match="holds float64, but the model takes float32"):

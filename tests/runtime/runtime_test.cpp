@@ -32,6 +32,24 @@ TEST(Context, RunsAndKeepsItsStates) {
     EXPECT_EQ(context.profile().size(), 3u);
 }
 
+TEST(Context, TakesTheStatesOfAnother) {
+    const std::shared_ptr<const Model> model = loaded(small_model());
+    Context first(model), second(model);
+    for (Context *context : {&first, &second}) context->set_input(0, floats({2, 3}, {-1, 2, -3, 4, -5, 6}));
+    first.run();
+    first.run();
+    second.take_states(first);
+    second.run();
+    EXPECT_THAT(values(second.output(1)), testing::ElementsAre(3));
+    first.run();
+    EXPECT_THAT(values(first.output(1)), testing::ElementsAre(3)) << "the states of the two are apart again";
+    loadable::ModelT other = small_model();
+    other.states.clear();
+    other.specializations[0]->mutations.clear();
+    for (auto &value : other.specializations[0]->values) value->state = -1;
+    EXPECT_THROW(second.take_states(Context(loaded(other))), Error);
+}
+
 TEST(Context, TakesInputsOfAnyStride) {
     Context context(loaded(small_model()));
     HostTensor transposed = floats({3, 2}, {-1, 4, 2, -5, -3, 6});
