@@ -28,7 +28,7 @@ namespace {
 std::unique_ptr<loadable::PortT> port_of(const Graph &graph, ValueId id, const std::string &name) {
     auto port = std::make_unique<loadable::PortT>();
     port->name = name;
-    port->dtype = static_cast<loadable::DType>(graph.type(id).dtype);
+    port->dtype = loadable_type(graph, id);
     for (const SymInt &size : graph.type(id).sizes) {
         auto dim = std::make_unique<loadable::DimT>();
         if (size.is_constant()) dim->size = size.value();

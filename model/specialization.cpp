@@ -228,7 +228,7 @@ private:
         if (!is_new) return entry->second;
         auto value = std::make_unique<loadable::ValueT>();
         value->name = graph_.value(id).name;
-        value->dtype = static_cast<loadable::DType>(graph_.type(id).dtype);
+        value->dtype = loadable_type(graph_, id);
         value->sizes = constant_sizes(graph_.type(id).sizes);
         const Life &l = life(id);
         if (l.on_device) value->address = l.address;
@@ -333,6 +333,14 @@ private:
 };
 
 }  // namespace
+
+loadable::DType loadable_type(const Graph &graph, ValueId id) {
+    switch (const DType dtype = graph.type(id).dtype; dtype) {
+    case DType::UInt8: case DType::Int8: case DType::Int16: case DType::Int32: case DType::Int64:
+    case DType::Float16: case DType::Float32: case DType::Float64: case DType::Bool: case DType::BFloat16: return static_cast<loadable::DType>(dtype);
+    default: throw Error(fmt::format("{} is {}: neither the accelerator nor the host computes with such numbers", graph.value(id).name, dtype_name(dtype)));
+    }
+}
 
 int32_t ConstantPool::add(const std::string &name, const HostTensor &tensor, bool device_only) {
     const Key key{tensor.begin(), tensor.sizes, tensor.strides, tensor.dtype, device_only};

@@ -15,6 +15,9 @@
 
 namespace atalla {
 
+// The element type of a value as a loadable has it. Error naming a value of a type that no loadable holds, such as complex numbers.
+loadable::DType loadable_type(const Graph &graph, ValueId id);
+
 // The constants of all specializations, each once: tied tensors and those that several specializations use.
 class ConstantPool {
 public:

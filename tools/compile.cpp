@@ -68,8 +68,8 @@ void compile(const Options &options) {
     how.kernels.how.max_trials = options.trials;
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
     const CompiledModel compiled = compile_model(imported.graph, machine, how);
+    const std::shared_ptr<const Model> model = Model::from_bytes(compiled.bytes, options.output.string());   // what is written can be read
     write_file(options.output, compiled.bytes);
-    const std::shared_ptr<const Model> model = Model::load(options.output);   // what was written is what can be read
     if (options.json) {
         nlohmann::ordered_json json = describe(*model);
         json["kernels"] = kernels_json(compiled);
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     add_model_options(app, options.program);
     app.add_flag("--fill", options.fill, "Calls may have smaller sizes than the next specialization, which is filled up: for sizes along which nothing mixes, such as a batch");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
-    app.add_option("--trials", options.trials, "Trials a kernel with --tune")->capture_default_str();
+    app.add_option("--trials", options.trials, "Trials a kernel with --tune")->check([](const std::string &text) { return text.starts_with('-') ? "a number of trials is not negative" : ""; })->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");

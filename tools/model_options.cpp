@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph_import/schema.h"
 #include "isa/error.h"
 #include "tools/precision.h"
 
@@ -29,6 +30,11 @@ Bindings parse_sizes(const std::string &text) {
     return bindings;
 }
 
+// Names of ATen's operators are known; others may be of a library of the caller.
+std::string known_operator(const std::string &target) {
+    return target.starts_with("aten::") && find_schema(target) == nullptr ? fmt::format("ATen has no operator {}", target) : "";
+}
+
 }  // namespace
 
 std::vector<CLI::Option *> add_model_options(CLI::App &app, ModelOptions &options) {
@@ -39,7 +45,7 @@ std::vector<CLI::Option *> add_model_options(CLI::App &app, ModelOptions &option
                "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)")->allow_extra_args(false),
         add_precision(app, options.high_precision),
         app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator"),
-        app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false),
+        app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false)->check(known_operator),
         app.add_option("--host-kernel", options.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false),
         app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)"),
     };

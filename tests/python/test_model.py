@@ -227,8 +227,17 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
         atalla.load(tmp_path / "bad.atl")
     with pytest.raises(atalla.AtallaError, match="there is no machine"):
         atalla.compile(exported[0], machine="ax02")
+    with pytest.raises(atalla.AtallaError, match="ATen has no operator aten::softmaxx"):
+        atalla.compile(exported[0], on_host="aten::softmaxx")
+    with pytest.raises(atalla.AtallaError, match="mul is complex64: neither the accelerator nor the host computes with such numbers"):
+        atalla.compile(Complex(), (x,))
     with pytest.raises(atalla.AtallaError, match="there is no database at .*nothing.db"):
         atalla.compile(exported[0], database=tmp_path / "nothing.db")
+
+
+class Complex(torch.nn.Module):
+    def forward(self, x):
+        return x * (1 + 2j)
 
 
 class Scaled(torch.nn.Module):
