@@ -168,9 +168,10 @@ private:
     std::unique_ptr<Workload> by_element_;
 };
 
-// As many of `extent` elements as fit a row of the pads, each row equally many; 1 where they do not divide.
-int64_t elements_of_row(int64_t extent, int64_t apart) {
-    int64_t count = std::min(extent, (lanes - 1) / apart + 1);
+// As many of `extent` elements as fit a row of the pads, `apart` from each other with those of all `sources` beside them, each row equally
+// many; 1 where they do not divide.
+int64_t elements_of_row(int64_t extent, int64_t apart, int64_t sources) {
+    int64_t count = std::min(extent, (lanes - sources) / apart + 1);
     while (extent % count != 0) count--;
     return count;
 }
@@ -178,7 +179,7 @@ int64_t elements_of_row(int64_t extent, int64_t apart) {
 // Rows of the dimension that is `apart` on one side.
 std::optional<Interleaving> in_rows(Interleaving moved, const MovedBox::Dim &dim, std::vector<MovedBox::Dim> others) {
     constexpr int64_t least = 4;   // elements of a row
-    moved.count = elements_of_row(dim.extent, moved.apart());
+    moved.count = elements_of_row(dim.extent, moved.apart(), static_cast<int64_t>(moved.sources.size()));
     if (moved.count < std::min(least, lanes / moved.apart())) return {};
     moved.dims = std::move(others);
     if (moved.count < dim.extent || moved.dims.empty()) moved.dims.insert(moved.dims.begin(), {dim.extent / moved.count, moved.count * dim.from, moved.count * dim.to});

@@ -267,7 +267,9 @@ TEST(Movement, TakesSingleElementsThroughTheArray) {
     const std::vector<std::shared_ptr<const Workload>> moved = {
         workload("slice", {{"shape", "40x96"}, {"dim", "1"}, {"start", "1"}, {"step", "2"}, {"exact", "false"}}), workload("select", {{"shape", "40x7x4"}, {"dim", "2"}, {"index", "3"}, {"exact", "false"}}),
         workload("stack", {{"shape", "24x16,24x16,24x16"}, {"dim", "2"}, {"exact", "false"}}), workload("permute", {{"shape", "2x3x12x10"}, {"dims", "0,2,3,1"}}),
-        workload("permute", {{"shape", "2x12x10x3"}, {"dims", "0,3,1,2"}}), workload("cat", {{"shape", "100x1,100x1"}, {"dim", "1"}, {"exact", "false"}})};
+        workload("permute", {{"shape", "2x12x10x3"}, {"dims", "0,3,1,2"}}), workload("cat", {{"shape", "100x1,100x1"}, {"dim", "1"}, {"exact", "false"}}),
+        // 11 elements of 3 tensors, and 7 of 5, are more than a row of lanes.
+        workload("permute", {{"shape", "3x66"}, {"dims", "1,0"}}), workload("permute", {{"shape", "5x35"}, {"dims", "1,0"}})};
     for (const auto &w : moved) {
         EXPECT_THAT(w->words(machine, w->naive_point(machine)), HasSubstr("rows of")) << w->title();
         const Evaluator evaluator(w, machine);
