@@ -68,7 +68,7 @@ public:
     Space space(const Machine &machine) const override {
         Space space;
         std::vector<int64_t> rows;
-        for (int64_t n = 1; n <= 1024; n *= 2)
+        for (int64_t n = 1; n <= 4096; n *= 2)
             if (n * 4 <= machine.pad.count * machine.pad_rows()) rows.push_back(n);
         space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1})
             .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run", {0, of_run, 32, 64, 128});
