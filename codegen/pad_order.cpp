@@ -14,8 +14,8 @@ namespace atalla::codegen {
 namespace {
 
 constexpr size_t most_pads = 8;
-// Longer queues are not told apart, and so many iterations show whether a loop fills one.
-constexpr int longest_queue = 512, most_iterations = 64;
+// So many iterations show whether a loop fills a queue.
+constexpr int most_iterations = 64;
 
 // What the pads have still to write, in cycles from now.
 struct Queues {
@@ -30,9 +30,9 @@ struct Queues {
     }
     // Cycles later.
     void pass(int cycles) {
-        for (int &left : free) left = std::clamp(left - cycles, 0, longest_queue);
+        for (int &left : free) left = std::max(left - cycles, 0);
         for (auto entry = started.begin(); entry != started.end();) {
-            entry->second = std::min(entry->second - cycles, longest_queue);
+            entry->second -= cycles;
             entry = entry->second <= 0 ? started.erase(entry) : std::next(entry);
         }
     }
@@ -46,21 +46,14 @@ public:
     void run() {
         find_queues();
         for (size_t b = 0; b < blocks_.size(); b++)
-            while (const std::optional<Late> late = find_late(b)) {
-                const std::optional<size_t> nest = late->own ? std::nullopt : nest_around(b, late->allocation);
-                if (nest) {
-                    append_delay(*nest - 1, late->missing);
-                    find_queues();
-                } else {
-                    insert(b, *late);
-                }
-            }
+            while (const std::optional<Late> late = find_late(b))
+                if (late->own || !delay_in_front(b, *late)) insert(b, *late);
     }
 
 private:
     // A load that may start so many cycles too early.
     struct Late {
-        int packet = 0, missing = 0, allocation = -1;
+        int packet = 0, missing = 0;
         bool own = false;   // the store is in the same block
     };
     struct Store {
@@ -90,7 +83,8 @@ private:
             for (const Op &op : packets[p]) {
                 if (op.opcode != Opcode::vreg_st || !op.access) continue;
                 int &free = queues.free[static_cast<size_t>(op.pad) % most_pads];
-                const int start = std::max(cycle, free);
+                // A store does not issue while so many of its pad wait.
+                const int start = std::clamp(free, cycle, cycle + static_cast<int>(kernel_.machine->vlsu.store_queue * kernel_.machine->pad.write_ii));
                 free = start + static_cast<int>(kernel_.machine->pad.write_ii);
                 own.push_back({&*op.access, start});
             }
@@ -139,7 +133,7 @@ private:
             if (late) return;
             const auto check = [&](int started, bool of_block) {
                 // Stores that do not wait keep the distance that the edges of their block have.
-                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, load.access->allocation, of_block};
+                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
             };
             if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end()) check(found->second, false);
             for (const Store &store : own)
@@ -148,25 +142,27 @@ private:
         return late;
     }
 
-    // The first block of the outermost loop around a block that stores to no row of the allocation and that is entered from the block in
-    // front of it alone: what is late in it is so in its first iteration.
-    std::optional<size_t> nest_around(size_t b, int allocation) const {
-        std::optional<size_t> first;
+    // What is late in the first iteration of a loop alone is late because of what runs in front of it, where a delay runs once: in front of the outermost
+    // loop around a block for which that is so, and which is entered from the block in front of it alone.
+    bool delay_in_front(size_t b, const Late &late) {
+        std::vector<size_t> heads;   // innermost first
         for (size_t end = b; end < blocks_.size(); end++) {
             const Terminator &loop = blocks_[end].end;
-            if (loop.kind != Terminator::Loop || static_cast<size_t>(loop.target) > first.value_or(b)) continue;
+            if (loop.kind != Terminator::Loop || static_cast<size_t>(loop.target) > (heads.empty() ? b : heads.back())) continue;
             const auto head = static_cast<size_t>(loop.target);
-            if (head == 0 || blocks_[head - 1].end.kind != Terminator::Next || stores(head, end, allocation) || is_skipped_to(head, end))
-                return head == first ? std::nullopt : first;
-            first = head;
+            if (head == 0 || blocks_[head - 1].end.kind != Terminator::Next || is_skipped_to(head, end)) break;
+            if (heads.empty() || head < heads.back()) heads.push_back(head);
         }
-        return first;
-    }
-    bool stores(size_t first, size_t last, int allocation) const {
-        for (size_t b = first; b <= last; b++)
-            for (const OpGroup &packet : blocks_[b].packets)
-                for (const Op &op : packet)
-                    if (op.opcode == Opcode::vreg_st && op.access && op.access->allocation == allocation) return true;
+        for (size_t h = heads.size(); h-- > 0;) {
+            Block &before = blocks_[heads[h] - 1];
+            const size_t packets = before.packets.size();
+            append_delay(heads[h] - 1, late.missing);
+            find_queues();
+            const std::optional<Late> still = find_late(b);
+            if (!still || still->own || still->packet > late.packet) return true;
+            before.packets.resize(packets);
+        }
+        find_queues();
         return false;
     }
     // Do branches in front of the blocks lead into them?

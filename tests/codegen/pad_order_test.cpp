@@ -86,7 +86,7 @@ TEST_F(PadOrder, WaitForARowOfTheirOwnBlock) {
     EXPECT_EQ(blocks[0].packets.back().front().access->row.constant, 19);
 }
 
-// What a loop reads and does not write is late in its first iteration alone.
+// What a loop reads that was stored in front of it is late in its first iteration alone.
 TEST_F(PadOrder, WaitInFrontOfALoop) {
     const Reg index = counted_loop(4);
     const auto loop = [&](const std::vector<Op> &ops) {
@@ -95,14 +95,35 @@ TEST_F(PadOrder, WaitInFrontOfALoop) {
         return block;
     };
     const Block work = packed({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
-    Blocks reads = {stores(20), work, loop({read(buffer, 19)})}, writes = {stores(20), work, loop({read(buffer, 19), store(x, buffer, 19)})};
-    keep(reads);
-    EXPECT_GT(reads[0].packets.size(), 20u);
-    EXPECT_EQ(reads[1].packets.size(), 1u);
-    EXPECT_EQ(reads[2].packets.size(), 1u);
-    keep(writes);
-    EXPECT_EQ(writes[0].packets.size(), 20u);
-    EXPECT_GT(writes[2].packets.size(), 2u);
+    for (const std::vector<Op> &body : {std::vector<Op>{read(buffer, 19)}, std::vector<Op>{read(buffer, 19), store(x, buffer, 19)}}) {
+        Blocks blocks = {stores(20), work, loop(body)};
+        keep(blocks);
+        EXPECT_GT(blocks[0].packets.size(), 20u);
+        EXPECT_EQ(blocks[1].packets.size(), 1u);
+        EXPECT_EQ(blocks[2].packets.size(), body.size());
+    }
+}
+
+// What a nest stores and reads itself is late each time round.
+TEST_F(PadOrder, WaitInsideANestThatStores) {
+    const Reg index = counted_loop(4);
+    Blocks blocks = {packed({read(other, 0)}), stores(20), packed({read(buffer, 19)})};
+    blocks[2].end = {Terminator::Loop, index, index, 1};
+    keep(blocks);
+    EXPECT_EQ(blocks[0].packets.size(), 1u);
+    EXPECT_GT(blocks[1].packets.size() + blocks[2].packets.size(), 22u);
+}
+
+// No more stores wait than a pad's unit takes.
+TEST_F(PadOrder, WaitForAFullQueueAtMost) {
+    const auto full = static_cast<int>(machine.vlsu.store_queue) * apart;
+    const Reg index = counted_loop(1000);
+    Block fill = stores(8);
+    fill.end = {Terminator::Loop, index, index, 0};
+    Blocks blocks = {fill, packed({read(buffer, 7)})};
+    keep(blocks);
+    EXPECT_GE(until_load(blocks[1]), full - 8 * apart);
+    EXPECT_LE(until_load(blocks[1]), full + 4 * apart);
 }
 
 }  // namespace
