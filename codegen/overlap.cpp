@@ -218,13 +218,7 @@ private:
             rest.push_back(std::move(node));
         }
         if (loads.empty() && stores.empty() && residents.empty()) {
-            std::vector<Channel> leaving;
-            loop.body = rewrite(std::move(rest), loop.id, before, after, &leaving);
-            // None has started when the first iteration waits.
-            for (const Channel &c : leaving)
-                for (Reg r : c.pad)
-                    if (!kernel_.registers[r.id].constant) before.push_back(value_op(r, {0, {}}));
-            code_.wait(leaving, after);
+            loop.body = rewrite_leaving(std::move(rest), loop.id, before, after);
             chain_.pop_back();
             return;
         }
@@ -239,6 +233,11 @@ private:
         // A result that is made in parts must be in one slot.
         const bool early = !stores.empty() && accesses(head, stores[0]->allocation);
         const bool rotate = hot && !stores.empty() && !early && !accesses(hot_body, stores[0]->allocation) && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
+        // Results without a second slot leave from the tail, and it is the next one that waits for them.
+        const bool stands_alone = std::none_of(tail.begin(), tail.end(), [&](const Node &node) {
+            const auto apart = [&](const Node &other) { return !touches(other, node.copy->allocation) && !copies(other, node.copy->tensor, true); };
+            return node.copy && !(std::ranges::all_of(head, apart) && std::ranges::all_of(hot_body, apart));
+        });
         Loop *const hot_loop = hot ? hot_body.front().loop.get() : nullptr;
         const bool streams = hot && !rotate && !early && residents.empty() && !has_loop(hot_loop->body);
 
@@ -259,6 +258,8 @@ private:
         // transfer a pad, which starts as soon as the result is made.
         std::vector<SpreadTransfer> transfers;
         std::vector<Tile> first_tiles;
+        for (const Node &node : tail)
+            if (node.copy && !node.copy->load && stands_alone) first_tiles.insert(first_tiles.end(), node.copy->tiles.begin(), node.copy->tiles.end());
         for (const Channel &c : results) {
             if (at_once) first_tiles.insert(first_tiles.end(), c.run.group.begin(), c.run.group.end());
             else transfers.push_back({c, result->pending(), 0, {}});
@@ -323,7 +324,8 @@ private:
         }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
-            for (Node &node : rewrite(std::move(tail), loop.id, before, after)) body.push_back(std::move(node));
+            Body behind = stands_alone ? rewrite_leaving(std::move(tail), loop.id, before, after) : rewrite(std::move(tail), loop.id, before, after);
+            for (Node &node : behind) body.push_back(std::move(node));
             if (from_straight) result->start_behind(before, body);
             else if (direct) result->start_direct(body);
             else if (result) result->note(false, body);
@@ -338,6 +340,18 @@ private:
             result->start_last(rotate, after);
         }
         chain_.pop_back();
+    }
+
+    // An iteration of a loop, or a part of it whose rows and tensors the rest does not touch: the next one waits for the transfers of results.
+    Body rewrite_leaving(Body body, int loop, Body &before, Body &after) {
+        std::vector<Channel> leaving;
+        Body out = rewrite(std::move(body), loop, before, after, &leaving);
+        // None has started when the first iteration waits.
+        for (const Channel &c : leaving)
+            for (Reg r : c.pad)
+                if (!kernel_.registers[r.id].constant) before.push_back(value_op(r, {0, {}}));
+        code_.wait(leaving, after);
+        return out;
     }
 
     static bool shares_pads(const std::vector<Tile> &tiles) {
