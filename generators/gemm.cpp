@@ -425,7 +425,8 @@ private:
         if (stages_all()) Es.compute_at(block_of_rows()).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(kt, col_blocks_).bound_storage(m, stored_rows_);
         else
             for (Func step : steps) step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-        if (reader_ == nullptr && blocks > 1 && !in_passes()) two_slots(steps.back(), blocks);
+        // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as soon as they are made.
+        if (reader_ == nullptr && blocks > 1 && !in_passes() && !k_alike_) two_slots(steps.back(), blocks);
         if (staged_ && reader_ == nullptr) {
             const int quantum = static_cast<int>(machine_.pad.count);
             if ((in_passes() ? pass_ : rows_) % quantum == 0) F.split(m, m, fu, quantum);
@@ -515,6 +516,7 @@ private:
 
     ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()), bias = tensor(named("bias"), {shape_.n}), d = tensor(named("D"), shape_.addend_extents());
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
+    const bool k_alike_ = point_.contains("k_alike") && point_["k_alike"] != 0;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
@@ -525,7 +527,7 @@ private:
     std::unique_ptr<GemmPipeline> inner_;   // or this does
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
-    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, "r"}, rg{0, k_tiles_ / group_, "rg"};
+    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, k_alike_ ? "r_alike" : "r"}, rg{0, k_tiles_ / group_, "rg"};
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ constexpr double start_overhead = 472, miss_overhead = 4;
 // with code of its own repeats of a visit. What does not fit the cache is missed so often each time round.
 constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68, epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
+// Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
+constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
 // Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in registers, where
 // the vector unit adds or the array, and what a block has beside these with two loops over blocks; and a k tile with code of its own
 // where sums are in the pads. Such code runs once a block: what does not fit the cache is missed with what it pushes out.
@@ -65,15 +67,16 @@ struct Code {
         const bool overlaps = plan.sums_in_registers ? loops == 2 || (loops == 1 && plan.slots > 1) : loops == 2 && apart > 0;
         // One loop over blocks has little to hand over, and B that is transposed first stands in front of the tiles.
         straight = shape.b_transposed && plan.k_tiles == 2 && overlaps;
+        const double saved = plan.alike ? alike_code * unrolled : 0;
         visit = (plan.sums_in_registers ? row_code : pad_row_code) * unrolled + weight_code * weights + visit_code;
         if (straight && plan.sums_in_registers) {
             all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled + (machine.sa.psum_in ? two_tiles_array_weight_code : two_tiles_weight_code) * weights +
-                  two_tiles_code + epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code);
+                  two_tiles_code + epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code) - saved;
             return;
         }
         if (straight) visit -= weight_code * weights;
         all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) + (result_code + epilogue_code * epilogue) * unrolled +
-              loop_code * static_cast<double>(loops) + (plan.slots > 1 && loops > 0 ? slot_code : 0);
+              loop_code * static_cast<double>(loops) + (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
     }
     double visit, all;
     bool straight;   // both k tiles of a block in one piece
@@ -102,6 +105,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
     const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight && plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
     double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
+    if (plan.alike) block += cleared_row_cost * rows;
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
     if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer && !plan.b_resident ? 1 : row_blocks);

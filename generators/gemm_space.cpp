@@ -73,11 +73,13 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         if ((part == k_tiles || shape.sum_group() % part == 0) && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
-    std::vector<int64_t> slots = {2}, splits = {0};
+    std::vector<int64_t> slots = {2}, splits = {0}, alike = {0};
     constexpr int64_t few_elements = 3 * 160 * 160;
     if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
         if (!shape.inner) splits = {0, 1};
+        // Where the array adds the sums, a first k tile like the others takes no longer.
+        if (!shape.inner && machine.sa.psum_in && k_tiles > 1 && !shape.starts_with_bias() && !shape.blocked_sums) alike = {0, 1};
     }
     if (!machine.timed() && !shape.makes_rows()) {
         if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
@@ -91,6 +93,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
         .choice("k_ends_apart", "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all the same", {0, 1})
         .choice("slots", "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to transfer", slots)
+        .choice("k_alike", "1: the first k tile is like the others, its sums are cleared when they are stored, and results leave from one slot, which is less code; 0: it has code of its own", alike)
         .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
@@ -113,6 +116,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
     space.constraint("split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
                      [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
+    space.constraint("k tiles alike", {"sums_in_registers", "k_alike"}, "It serves sums in registers.", [](const Point &point) { return point["k_alike"] == 0 || point["sums_in_registers"] != 0; });
     space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
                      [=](const Point &point) {
                          constexpr int64_t most_copies = 32;
@@ -168,7 +172,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 }
 
 const Point &gemm_common_point() {
-    static const Point common = {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}};
+    static const Point common = {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"k_alike", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}};
     return common;
 }
 
@@ -193,6 +197,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
     if (point["k_ends_apart"]) text += ", the first and the last k tile apart";
     if (plan.slots == 1 && machine.timed()) text += point["pads_split"] ? ", operands at once, on two pads each" : ", operands at once";
+    if (plan.alike) text += ", all k tiles alike";
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first") : "";
