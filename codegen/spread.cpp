@@ -263,7 +263,9 @@ void start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, i
 }
 
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
-    return all_fit(transfers, even_times(transfers, hot), code);
+    // Without a span there is no iteration for it.
+    const std::vector<Times> times = even_times(transfers, hot);
+    return std::none_of(times.begin(), times.end(), [](const Times &t) { return t.span == 0; }) && all_fit(transfers, times, code);
 }
 
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body) {
