@@ -197,6 +197,37 @@ TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
     EXPECT_EQ(text.find("if first"), std::string::npos) << "a load that is waited for where it starts:\n" << text;
 }
 
+// A hot loop of one iteration has none for loads of loops around it beside its own: these start elsewhere.
+TEST_F(Gemm, LoadsForWhichALoopHasNoIterationStartElsewhere) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
+    const Point point = Point::parse("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=1,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=5,slots=2,sums_in_registers=1,weight_unroll=4");
+    EXPECT_EQ(Evaluator(op.workload({{"shape", "78x64x22"}, {"addend", "true"}}), machine).verify(point), "");
+}
+
+// A result without a second slot has the time of the next block, whose loads come ahead: that waits for it where it stores its own.
+TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "96x96x96"}});
+    const Point point = Point::parse("b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_alike=1,k_block=3,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=96,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(point, options);
+    const size_t starts = text.find("scpad.st"), last_row = text.rfind("vreg.st", starts), register_at = text.find(' ', starts) + 1;
+    ASSERT_NE(starts, std::string::npos) << text;
+    const std::string wait = fmt::format("or.s x0, {}", text.substr(register_at, text.find(',', register_at) - register_at));
+    const size_t nest = text.find("for C_out.no"), waits = text.find(wait, nest), first_row = text.find("vreg.st", nest);
+    EXPECT_LT(waits, first_row) << "the next block's rows meet those that leave:\n" << text;
+    EXPECT_LT(first_row, last_row);
+    EXPECT_LT(last_row, starts);
+    EXPECT_NE(text.find(wait, starts), std::string::npos) << "the last result must have left at the end:\n" << text;
+}
+
 // The epilogue of a nest's last block stands behind it once more: its vectors are not those of the blocks before.
 TEST_F(Gemm, LargeTilesWithLongEpiloguesFitTheRegisters) {
     if (!machine.timed()) GTEST_SKIP() << "results do not leave later on a functional machine";
