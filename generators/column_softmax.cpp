@@ -37,22 +37,45 @@ public:
         for (int64_t unroll = 1; unroll <= std::min<int64_t>(steps(), 8); unroll++)
             if (steps() % unroll == 0) unrolls.push_back(unroll);
         Space space;
-        space.parameter("columns", "vectors of columns in the pads at a time", columns).parameter("unroll", "steps along a column in straight-line code", unrolls);
-        space.constraint("pads", {"columns", "unroll"}, "Whole columns, their exponentials and their results fit the pads.", [=, this](const Point &point) {
-            const int64_t slots = blocks(point) > 1 && machine.timed() ? 2 : 1, columns = point["columns"];
-            const bool round = point["unroll"] * sides() % machine.pad.count == 0;
-            return fit_pads(machine, {{slots * columns * stored(), round}, {stored(), round}, {slots * columns * shape_.length, straight(point) % machine.pad.count == 0}});
-        });
+        space.parameter("columns", "vectors of columns in the pads at a time", columns)
+            .parameter("unroll", "steps along a column in straight-line code", unrolls)
+            .parameter("skewed", "the passes along a column are one loop, each on another column",
+                       may_skew(machine) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        space.constraint("skewed", {"columns", "skewed"}, "Passes that become one loop take a column of vectors at a time.",
+                         [](const Point &point) { return point["skewed"] == 0 || point["columns"] == 1; });
+        space.constraint("pads", {"columns", "unroll", "skewed"},
+                         "Whole columns, their exponentials and their results fit the pads.", [=, this](const Point &point) {
+                             constexpr int64_t waiting = 6;  // slots of what a pass on another column reads
+                             const int64_t slots = blocks(point) > 1 && machine.timed() ? 2 : 1, columns = point["columns"];
+                             const bool round = point["unroll"] * sides() % machine.pad.count == 0;
+                             const int64_t kept = point["skewed"] != 0 ? waiting * stored() : 0;
+                             return fit_pads(machine,
+                                             {{slots * columns * stored(), round},
+                                              {stored() + kept, round},
+                                              {kept, round},
+                                              {slots * columns * shape_.length, straight(point) % machine.pad.count == 0}});
+                         });
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
-        return fmt::format("{} vectors of columns at a time, {} elements of each in straight-line code", point["columns"], point["unroll"] * sides());
+        return fmt::format("{} vectors of columns at a time, {} elements of each in straight-line code{}", point["columns"],
+                           point["unroll"] * sides(), point["skewed"] != 0 ? ", all passes in one loop" : "");
     }
     double draft(const Machine &machine, const Point &point) const override {
-        const auto elements = static_cast<double>(vectors() * shape_.outer * stored());
-        const double loop = 60 / static_cast<double>(point["unroll"] * sides());
-        const double closing = closing_operations * 8 * static_cast<double>(vectors() * shape_.outer), transfers = 300 * static_cast<double>(blocks(point));
-        return (machine.timed() ? 900 : 60) + elements * (9 + 3 * loop) + closing + transfers;
+        const auto columns = static_cast<double>(vectors() * shape_.outer), elements = static_cast<double>(stored());
+        const auto straight = static_cast<double>(point["unroll"] * sides());
+        if (!machine.timed()) return 60 + columns * (elements * (9 + 180 / straight) + closing_operations * 8);
+        // Passes one after the other wait for their first and their last values, and their code comes from memory anew for each
+        // column where the instruction cache does not hold it. One loop for all has the last pass some columns behind.
+        constexpr double start = 2000, packets_of_step = 34, cached_packets = 409, miss = 11, ends = 450, turn_end = 250,
+                         behind = 4;
+        const double passes = (logarithm_ ? 4 : 3) * static_cast<double>(machine.vec.ii),
+                     one_more = static_cast<double>(machine.vec.ii), closing = logarithm_ ? 600 : 0;
+        if (point["skewed"] != 0) return start + 500 + (columns + behind) * (elements * passes + turn_end + closing);
+        return start +
+               columns * (elements * (passes + one_more) + ends + closing / 2 +
+                          miss * std::max(0.0, packets_of_step * straight - cached_packets)) +
+               300 * static_cast<double>(blocks(point));
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -66,7 +89,8 @@ public:
         if (filled) xs(n, y, j) = bf16(-infinity);
         if (filled || narrow) xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
         else xs(n, y, j) = there;
-        const RDom seen(0, turns, "seen"), added(0, turns, "added");
+        const bool skewed = point["skewed"] != 0;
+        const RDom seen(0, turns, skewed ? "seen_alike" : "seen"), added(0, turns, skewed ? "added_alike" : "added");
         part(n, u, j) = bf16(-infinity);
         part(n, u, j) = strict_float(max(xs(n, seen * side + u, j), part(n, u, j)));
         const auto in_pairs = [&](const Func &parts, const auto &both) {
@@ -85,10 +109,11 @@ public:
         result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j)) : strict_float(e(n, y, j) * closing(n, j));
         out(n, y, j) = result(n, y, j);
 
-        const Var no("no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
+        const Var no(skewed ? "no_skewed" : "no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
         const int block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
         out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
         out.split(n, no, ni, parts == 1 ? width : lanes * block, narrow && parts > 1 ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards).reorder(ni, y, no, j);
+        if (skewed && parts > 1 && shape_.outer > 1) out.fuse(no, j, no);
         // What surrounds a tile must be the same for all that share a slot.
         const bool ring = machine.timed() && blocks(point) > 1 && !(filled && narrow && parts > 1);
         const auto in_block = [&](Func f, int rows) {
@@ -106,7 +131,7 @@ public:
         if (unroll * side > 1) e.split(y, y, yu, unroll * side);
         in_pads({e});
         const auto running = [&](Func f, const RDom &over) {
-            const RVar turn("turn"), unrolled("r_unroll");
+            const RVar turn(skewed ? "turn_alike" : "turn"), unrolled("r_unroll");
             f.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
             f.update().reorder(n, u, over.x).vectorize(n, lanes);
             if (unroll > 1) f.update().split(over.x, turn, unrolled, unroll).reorder(n, u, unrolled, turn);
@@ -159,6 +184,11 @@ protected:
     }
 
 private:
+    // Passes that are loops of equal length, over whole vectors of several columns.
+    bool may_skew(const Machine &machine) const {
+        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 &&
+               vectors() * shape_.outer > 1;
+    }
     int64_t vectors() const { return tiles_of(shape_.inner); }
     int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }
     int64_t steps() const { return ceil_div(shape_.length, sides()); }

@@ -121,6 +121,16 @@ TEST_F(Rows, LongRows) {
         check(sums[i], {{"shape", fmt::format("{}x{}", 2 + below(5), lengths[i % lengths.size()])}, {"dim", "1"}}, i);
 }
 
+// The same of columns, which come from one tensor or from several, one vector of each or some.
+TEST_F(Rows, SkewedPassesOfColumns) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    for (const char *op : {"softmax", "log_softmax"})
+        for (const auto &[shape, unroll] : {std::pair{"3x32x96", 2}, {"1x40x96", 1}, {"5x16x32", 1}, {"2x24x64", 3}}) {
+            const Evaluator evaluator(find_operator(op).workload({{"shape", shape}, {"dim", "1"}}), machine);
+            EXPECT_EQ(evaluator.verify({{"columns", 1}, {"unroll", unroll}, {"skewed", 1}}), "") << op << " " << shape;
+        }
+}
+
 // Passes over rows that are one loop, each on other rows, one or several at a time: also of an odd number of rows, and of fewer rows
 // than are under way at a time.
 TEST_F(Rows, SkewedPassesOfLongRows) {
