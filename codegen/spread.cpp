@@ -174,9 +174,11 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
 }
 
 // `early`: iterations by which loads are ahead of these times in the first turn, which has no result that engines move; what sets that goes to `before`.
-void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body, int64_t early = 0, Body *before = nullptr) {
+// Returns the register that counts the groups of the last transfer, where it has several.
+Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body, int64_t early = 0, Body *before = nullptr) {
     std::map<Reg, Reg> nevers;   // by what says that there is nothing to move
     std::map<int64_t, Reg> ahead;   // by what it is in the first turn; 0 in others
+    Reg left;
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
         // `due` grows by `step` an iteration, and a group starts where it is 0 or, of several groups, more: `span / step` iterations
@@ -185,7 +187,8 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
         const bool exact = groups / common <= most_step;
         const int64_t step = exact ? groups / common : 1, span = exact ? times[i].span / common : times[i].span / groups;
         const std::string &name = kernel.allocations[t.channel.copy->allocation].name;
-        const Reg due = kernel.scalar(name + "_due"), left = kernel.scalar(name + "_left");
+        const Reg due = kernel.scalar(name + "_due");
+        left = kernel.scalar(name + "_left");
         Reg go = t.go, shift;
         if (early > 0 && t.channel.copy->load) {
             Reg &found = ahead[early * step];
@@ -233,6 +236,7 @@ void start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, cons
         hot.body.push_back(std::move(branch));
     }
     for (const auto &[iterations, shift] : ahead) body.push_back(value_op(shift, {0, {}}));
+    return left;
 }
 
 }  // namespace
@@ -257,9 +261,9 @@ void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, L
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
 }
 
-void start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot,
-                const TransferCode &code, Body &body) {
-    start_at(kernel, {transfer}, {{first, span, false}}, hot, code, body);
+Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, const TransferCode &code,
+               Body &body) {
+    return start_at(kernel, {transfer}, {{first, span, false}}, hot, code, body);
 }
 
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {

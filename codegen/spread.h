@@ -40,10 +40,10 @@ bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &tra
 // One group that starts in iteration `first`, which is sure to run.
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);
 
-// All groups of a transfer at one distance, over so many iterations from `first` on: where that is below 0 it starts at once,
-// and the others when they would have.
-void start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot,
-                const TransferCode &code, Body &body);
+// All groups of a transfer, two or more, at one distance, over so many iterations from `first` on: where that is below 0 it
+// starts at once, and the others when they would have. What is returned is two less than the groups that have not started.
+Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, const TransferCode &code,
+               Body &body);
 
 // The iterations that a hot loop with branches out of line runs at least: others run in front of it or behind it.
 int64_t sure_iterations(const Loop &hot);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/loop_tree.h"
@@ -58,9 +59,11 @@ public:
             if (streamed) (node.copy->load ? loads_ : stores_).push_back(std::move(*streamed));
         }
         if (loads_.empty() || stores_.size() != 1 || !plan()) return;
-        Body before;
+        Body before, behind;
         for (size_t i = 0; i < loads_.size(); i++) start_loads(loads_[i], fronts_[i], load_starts_[i], before);
-        start_results(stores_.front(), before);
+        start_results(stores_.front(), before, behind);
+        kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
+                            std::make_move_iterator(behind.begin()), std::make_move_iterator(behind.end()));
         kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_), std::make_move_iterator(before.begin()),
                             std::make_move_iterator(before.end()));
     }
@@ -184,14 +187,15 @@ private:
             result_starts_.first = std::max(
                 result_starts_.first, result.last_use[static_cast<size_t>(h + late)] + land - h * hot_.extent / result.groups);
         if (!plan_loads(distance, events)) return false;
-        // As many as start while the loop is sure to run.
+        // As many as start while the loop runs. Where it has code in front of it and behind it, the last of them may not have.
         const auto start_in_loop = [&](int64_t count) {
             return Starts{result_starts_.first, (hot_.extent * count + result.groups - 1) / result.groups, count};
         };
         int64_t count = result.groups - late;
-        while (count > 0 && start_in_loop(count).turns().back() >= sure_) count--;
+        while (count > 0 && start_in_loop(count).turns().back() >= hot_.extent) count--;
         if (count < 2) return false;
         result_starts_ = start_in_loop(count);
+        for (const int64_t turn : result_starts_.turns()) unsure_ += turn >= sure_ ? 1 : 0;
         return last_loads_end();
     }
 
@@ -241,10 +245,12 @@ private:
         return run;
     }
 
-    void start(const Streamed &s, const Run &run, int64_t first, int64_t span, Body &before) {
-        const Channel c = code_.channel(*s.copy, run);
+    // A channel from whose first group on they start, and what counts those that have not started, as start_from() does.
+    std::pair<Channel, Reg> start(const Streamed &s, const Run &run, const Starts &starts, Body &before) {
+        Channel c = code_.channel(*s.copy, run);
         code_.aim(c, true, Reg{}, Reg{}, {}, before);
-        start_from(kernel_, {c, {}, 0, {}}, first, span, hot_, code_, before);
+        const Reg left = start_from(kernel_, {c, {}, 0, {}}, starts.first, starts.span, hot_, code_, before);
+        return {std::move(c), left};
     }
 
     // The tile of a pad in a turn of the pads, those before the first and behind the last ones each other's neighbours.
@@ -255,7 +261,7 @@ private:
     // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        start(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), starts.first, starts.span, before);
+        start(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), starts, before);
         std::vector<Tile> first;
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
@@ -265,9 +271,19 @@ private:
     }
 
     // Behind it those that are left, and the first ones of the pads that were ahead.
-    void start_results(Streamed &s, Body &before) {
-        start(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }),
-              result_starts_.first, result_starts_.span, before);
+    void start_results(Streamed &s, Body &before, Body &behind) {
+        const auto [channel, left] =
+            start(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), result_starts_,
+                  before);
+        if (unsure_ > 0) behind.push_back(code_.fence(s.copy->allocation));
+        for (int64_t n = 0; n < unsure_; n++) {
+            const Reg more = kernel_.scalar("more");
+            behind.push_back(value_op(more, {2, {}}, {left}));
+            If again{more, {}};
+            code_.issue_step(channel, again.body);
+            again.body.push_back(value_op(left, {-1, {}}, {left}));
+            behind.push_back(std::move(again));
+        }
         std::vector<Tile> last;
         for (int64_t turn = result_starts_.count + s.most_ahead(); turn < s.groups + s.most_ahead(); turn++)
             for (const auto &[pad, tiles] : s.tiles) last.push_back(tile_of(s, pad, turn - s.ahead(pad)));
@@ -283,6 +299,7 @@ private:
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
     Starts result_starts_;
     int64_t stages_ = 1, sure_ = 0;
+    int64_t unsure_ = 0;  // last results whose turns the loop may not come to
 };
 
 }  // namespace

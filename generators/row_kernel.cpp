@@ -226,7 +226,8 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       grouped_(point["grouped"] != 0),
       skewed_(is_skewed(point)),
       apart_(rows_apart(shape, machine, point)),
-      neighbours_(point.contains("skewed") ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
+      streams_(point.contains("skewed") && streams(shape, machine, point)),
+      neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
       parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
       prefix_(std::move(prefix)),
       out_(std::move(name)) {
@@ -401,7 +402,7 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
 
 // The rows of a block in the pads; two of them where others come, and transfers take time.
 void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
-    if (neighbours_ > 0) {
+    if (streams_) {
         rows.compute_root().bound(n, 0, padded()).bound(m, 0, rows_);
         return in_pads({rows});
     }

@@ -146,6 +146,7 @@ private:
     bool grouped_;             // the array sums, with the rows as weights
     bool skewed_;              // passes over a row are one loop, each on another row
     bool apart_;               // rows in straight-line code come from all pads
+    bool streams_;             // all rows are in the pads, and come and go beside the loop over them
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
     int parts_;                // of a row that fills the array, each rounded; 0 of others
