@@ -245,6 +245,8 @@ void add_guard_rows(Kernel &kernel, int index) {
     Allocation &allocation = kernel.allocations[static_cast<size_t>(index)];
     if (!kernel.machine->timed()) return;
     const int64_t slot_rows = slot_rows_of(kernel, index, allocation);
+    const bool comes = std::any_of(kernel.body.begin(), kernel.body.end(),
+                                   [&](const Node &node) { return node.copy && node.copy->allocation == index; });
     for_each_node(kernel.body, [&](Node &node) {
         if (!node.loop || !may_idle(*node.loop)) return;
         for (const Node &inner : node.loop->body) {
@@ -253,7 +255,7 @@ void add_guard_rows(Kernel &kernel, int index) {
                 if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
                 const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages(*node.loop) - 1);
                 allocation.guard_behind = std::max(allocation.guard_behind, rows);
-                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0 || may_stream(kernel, *node.loop))
+                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0 || (comes && may_stream(kernel, *node.loop)))
                     allocation.guard_front = std::max(allocation.guard_front, rows);
             }
         }
