@@ -272,25 +272,12 @@ private:
         }
         // What is short comes first: behind the last one the loop goes on for some iterations, in which the engines should have much to move.
         if (streams) {
-            const auto tiles = [](const SpreadTransfer &t) { return t.channel.run.count * static_cast<int64_t>(t.channel.run.group.size()); };
             const auto first = std::find_if(transfers.begin(), transfers.end(), [](const SpreadTransfer &t) { return t.channel.copy->load; });
-            std::stable_sort(first, transfers.end(), [&](const SpreadTransfer &a, const SpreadTransfer &b) { return tiles(a) < tiles(b); });
+            std::stable_sort(first, transfers.end(), [](const SpreadTransfer &a, const SpreadTransfer &b) { return a.channel.copy->tiles.size() < b.channel.copy->tiles.size(); });
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
         const bool direct = result && ((spreads && at_once) || from_straight);
         if (result) result->reset(direct, before);
-        // The waits for loads, and what runs behind them in front of the hot loop, would leave the engines without work: the first group of a result
-        // starts before them.
-        const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
-        if (before_head) {
-            result->aim_before(body);
-            SpreadTransfer &first = transfers.front();
-            If leaves{first.go, {}};
-            code_.issue_step(first.channel, leaves.body);
-            body.push_back(std::move(leaves));
-            first.groups = first.channel.run.count - 1;
-            first_tiles = first.channel.run.group;
-        }
         loads_at_once_ = false;
         NextIteration next;
         for (size_t i = 0; i < loads.size(); i++) {
@@ -308,6 +295,17 @@ private:
         // Loads of a loop around may start here, too.
         const bool others_at_once = std::any_of(head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
         const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
+        // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before it.
+        const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
+        if (before_head) {
+            result->aim_before(body);
+            SpreadTransfer &first = transfers.front();
+            If leaves{first.go, {}};
+            code_.issue_step(first.channel, leaves.body);
+            body.push_back(std::move(leaves));
+            first.groups = first.channel.run.count - 1;
+            first_tiles = first.channel.run.group;
+        }
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (result && !direct) {
             if (!rotate && !early && !before_head) result->wait(body);
@@ -320,7 +318,7 @@ private:
         if (spreads) {
             int64_t runs = 1;
             for (int id : chain_) runs *= kernel_.loops[id].extent;
-            spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, before, body);
+            spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
         }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {

@@ -173,11 +173,9 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
     times = std::move(parts_times);
 }
 
-// `early`: iterations by which loads are ahead of these times in the first turn, which has no result that engines move; what sets that goes to `before`.
 // Returns the register that counts the groups of the last transfer, where it has several.
-Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body, int64_t early = 0, Body *before = nullptr) {
+Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
     std::map<Reg, Reg> nevers;   // by what says that there is nothing to move
-    std::map<int64_t, Reg> ahead;   // by what it is in the first turn; 0 in others
     Reg left;
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
@@ -189,12 +187,7 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
         const std::string &name = kernel.allocations[t.channel.copy->allocation].name;
         const Reg due = kernel.scalar(name + "_due");
         left = kernel.scalar(name + "_left");
-        Reg go = t.go, shift;
-        if (early > 0 && t.channel.copy->load) {
-            Reg &found = ahead[early * step];
-            if (!found.defined()) before->push_back(value_op(found = kernel.scalar("ahead"), {early * step, {}}));
-            shift = found;
-        }
+        Reg go = t.go;
         if (t.left.defined()) {
             go = kernel.scalar("any");
             body.push_back(binary(Opcode::slt_s, go, zero_scalar, t.left));
@@ -206,9 +199,9 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
                 body.push_back(value_op(never, {-1, {}}, {go}));
                 body.push_back(shift_left(never, never, never_bits));
             }
-            body.push_back(value_op(due, {-times[i].first * step, {}}, {never, shift}));
+            body.push_back(value_op(due, {-times[i].first * step, {}}, {never}));
         } else {
-            body.push_back(value_op(due, {-times[i].first * step, {}}, {shift}));
+            body.push_back(value_op(due, {-times[i].first * step, {}}));
         }
         Body group;
         code.issue_step(t.channel, group);
@@ -235,7 +228,6 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
         branch.aux = static_cast<uint8_t>(step);
         hot.body.push_back(std::move(branch));
     }
-    for (const auto &[iterations, shift] : ahead) body.push_back(value_op(shift, {0, {}}));
     return left;
 }
 
@@ -247,14 +239,12 @@ bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<
     return all_fit(transfers, times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot), code);
 }
 
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &before, Body &body) {
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body) {
     const auto front = static_cast<int64_t>(first_tiles.size() + body.size());
     std::vector<Times> times = late_times_of(kernel, transfers, first_tiles, front, runs, hot);
     std::vector<SpreadTransfer> parts = transfers;
     if (transfers_bind(kernel, transfers, first_tiles, hot)) start_halves(parts, times, kernel);
-    const auto load = std::find_if(parts.begin(), parts.end(), [](const SpreadTransfer &t) { return t.channel.copy->load; });
-    const bool behind_results = load != parts.begin() && load != parts.end();
-    start_at(kernel, parts, times, hot, code, body, behind_results ? times[static_cast<size_t>(load - parts.begin())].first : 0, &before);
+    start_at(kernel, parts, times, hot, code, body);
 }
 
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body) {

@@ -21,12 +21,11 @@ struct SpreadTransfer {
 // Are there iterations enough for all groups, and is the code of a group short enough to stand out of line?
 bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot, const TransferCode &code);
 
-// Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it, and into `before`, which runs before the
-// first turn: that has no results on their way, so that loads behind results start at once. In the order given, after the
+// Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it. In the order given, after the
 // time that the engines take for `first_tiles`, which start in front of `body`. `runs`: how often the hot loop runs.
 // A transfer of one group starts later where the loop, which stands still until its engines are free, would end behind the transfers. Where these take
 // clearly longer than the loop, groups of a tile for each pad start as two halves, half a distance apart.
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &before, Body &body);
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body);
 
 // The same at one distance for all, from the second iteration or later: a result may leave in the first. Returns the first of them.
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);

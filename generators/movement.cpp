@@ -113,7 +113,10 @@ public:
             const auto rows = static_cast<double>(piece.planes.extent * piece.vectors());
             cycles += turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
         }
-        return cycles;
+        // Long tiles gain little, and often lose that pages of the DRAM take turns: others are tried first.
+        constexpr int64_t long_tile = 1024;
+        constexpr double of_long_tiles = 1.3;
+        return point["rows"] > long_tile ? of_long_tiles * cycles : cycles;
     }
 
 protected:
