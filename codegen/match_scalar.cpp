@@ -117,9 +117,21 @@ Reg Matcher::integer_value(const LinearForm &form) {
     return emit(op, RegisterClass::Scalar, "i");
 }
 
+// The lanes where a condition holds that names no variables.
+std::optional<uint32_t> Matcher::constant_lanes(const Expr &condition) {
+    uint32_t bits = 0;
+    for (int lane = 0; lane < condition.type().lanes(); lane++) {
+        const Expr here = simplify(extract_lane(condition, lane));
+        if (!is_const(here)) return std::nullopt;
+        if (is_const_one(here)) bits |= 1u << lane;
+    }
+    return bits;
+}
+
 // The one lane, counted from `a` or `b`, where both indices are equal.
 Value Matcher::integer_equality(const Expr &left, const Expr &right, const Expr &e) {
     const Expr a = plain_index(left), b = plain_index(right);
+    if (const auto bits = constant_lanes(e)) return constant_mask(*bits);
     const auto *ramp = a.as<Ramp>() != nullptr ? a.as<Ramp>() : b.as<Ramp>();
     const Expr &other = ramp == a.as<Ramp>() ? b : a;
     if (ramp == nullptr || !is_const_one(ramp->stride) || !ramp->base.type().is_scalar() || !other.type().is_scalar())

@@ -153,6 +153,7 @@ private:
     Value lane_of(Reg vector, int64_t lane);
     Value integer_comparison(const Halide::Expr &e);
     Value integer_equality(const Halide::Expr &a, const Halide::Expr &b, const Halide::Expr &e);
+    static std::optional<uint32_t> constant_lanes(const Halide::Expr &condition);
     Value first_lanes(const Halide::Expr &count);
     Value lanes_from(const Halide::Expr &count);
     Reg shifted(int32_t value, LinearForm count);

@@ -106,11 +106,15 @@ def products(tune):
             *table(("network", "shape", "B", "cycles", "lower bound", "share"), [row for _, row in sorted(rows)])]
 
 
+SHARED = {("ResNet-18 conv1", "ax01")}   # whose weights ./atalla compile stores with columns that share k tiles
+
+
 def convolutions(tune):
     rows, shares = [], {"ax01": [], "ax01-psum": []}
     for layer, shape, arguments in CONVOLUTIONS:
         for machine in shares:
-            result = tune("conv2d", shape, machine, *arguments.split(), "--weight-layout", "packed", "--trials", "10")
+            layout = "shared" if (layer, machine) in SHARED else "packed"
+            result = tune("conv2d", shape, machine, *arguments.split(), "--weight-layout", layout, "--trials", "10")
             if "--groups" not in arguments:
                 shares[machine].append(result["bound_share"])
             rows.append(cells(layer, shape, machine, result["cycles"], result["bound_cycles"], share(result)))

@@ -273,7 +273,9 @@ int64_t ConvolutionShape::band_places() const {
     return part;
 }
 
-int64_t ConvolutionShape::band_rows() const {
+int64_t ConvolutionShape::band_rows() const { return shared_columns() > 0 ? 1 : best_band(); }
+
+int64_t ConvolutionShape::best_band() const {
     if (!packed || !rows_on_lanes() || channel_tiles() > 1 || 2 * band_places() < std::min<int64_t>(lanes, columns())) return 1;
     // The image is turned for each band, and so many more rows of the kernel come.
     const auto cost = [&](int64_t count) { return rows() / count * tiles_of(width) * cycles_of_a_turn + count * out * kernel_x * beats_of_a_row; };
@@ -292,6 +294,7 @@ int64_t ConvolutionShape::rest_rows() const {
 }
 
 KernelElement ConvolutionShape::element_of(int64_t tile, int64_t lane) const {
+    if (shared_columns() > 0) return shared_element(tile, lane);
     const int64_t by_column = taps() * channel_tiles();
     if (tile < by_column) {
         const int64_t at = tile % channel_tiles() * lanes + lane;
@@ -359,6 +362,13 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
         sizes = {{0, strips, 1}};
         return;
     }
+    if (shape.shared_columns() > 0) {
+        pixels = static_cast<int>(rows * shape.columns());
+        strips = pixels / strip_columns;
+        stored_rows = rows;
+        sizes = {{0, strips, 1}};
+        return;
+    }
     const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);   // strips
     strips = below * across;
     pixels = rows * columns;
@@ -390,13 +400,14 @@ bool ConvolutionPlan::possible_block(const ConvolutionShape &shape, int64_t rows
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
     const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
     if (point["in_line"]) return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 && strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
+    if (shape.shared_columns() > 0) return shape.rows() % rows == 0 && strip_rows == 1 && strip_columns == shape.line_places() && rows * shape.columns() % strip_columns == 0 && point["strips_alike"];
     if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
     const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
     return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);
 }
 
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    return shape.band_rows() > 1 ? convolution_of_bands(shape, machine, point) : ConvolutionPipeline(shape, machine, point).build();
+    return shape.band_rows() > 1 || shape.shared_columns() > 0 ? convolution_of_bands(shape, machine, point) : ConvolutionPipeline(shape, machine, point).build();
 }
 
 }  // namespace atalla

@@ -26,9 +26,10 @@ struct ConvolutionDiagonal {
     int64_t places = 0, parts = 0, window = 0, stored = 0, kinds = 1;
 };
 
-// An element of the kernel of an output channel; outside of it for a lane that has none.
+// An element of the kernel of an output channel; outside of it for a lane that has none. Where another lane has it, too, its weight here is zero.
 struct KernelElement {
     int64_t channel = 0, row = 0, column = 0;
+    bool elsewhere = false;
 };
 
 // X [images][groups * in][height][width], F [groups * out][in][kernel_y][kernel_x], an optional bias [groups * out], output
@@ -40,13 +41,15 @@ struct ConvolutionShape {
     bool bias = false;
     Epilogue epilogue;   // behind each result
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups * out][band_rows()][kernel_x][channel_tiles()][in][lane_window()],
-    // zero where the kernel has no row. With rest_rows() it is [groups * out][k_tiles()][32], whose elements are those of element_of(). The output
+    // zero where the kernel has no row. With rest_rows() or shared_columns() it is [groups * out][k_tiles()][32], whose elements are those of element_of(). The output
     // channels are in the order of packed_channel(). With passes_matrices() it is
     // [groups][diagonal().kinds][kernel_y][places][stored], each place's kernel where its window lies in the columns that its part reads.
     bool packed = false;
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
     // band, zero where the window has no row or channel of the kernel.
     bool banded = false;
+    // With `packed`: columns of the kernel may share k tiles. That saves additions and takes a turn of the image for each row of the result.
+    bool shares = false;
 
     int64_t padded_height() const { return padding_y + height + padding_end_y; }
     int64_t padded_width() const { return padding_x + width + padding_end_x; }
@@ -63,7 +66,26 @@ struct ConvolutionShape {
     Lane lane_channel(const Lane &lane) const { return lane / static_cast<int>(kernel_y); }
     template <typename Lane>
     Lane lane_row(const Lane &lane) const { return (lane + static_cast<int>(first_inside() + rest_rows())) % static_cast<int>(kernel_y); }
-    KernelElement element_of(int64_t tile, int64_t lane) const;   // of a lane of a k tile, with rest_rows()
+    KernelElement element_of(int64_t tile, int64_t lane) const;   // of a lane of a k tile, with rest_rows() or shared_columns()
+    // Columns of the kernel that have no k tile of their own: the lanes behind the rows of the others' columns hold them. A step's columns serve the
+    // same places of the image, so each of stride_x classes of columns, one step apart, has its own rows of the kernel there, from one column
+    // of the kernel, `shared_distance` behind. All missing columns are of the last one's class.
+    int64_t shared_columns() const;
+    bool sharing_pays() const;   // where the adder sums
+    int64_t window_rows() const { return in * kernel_y; }
+    int64_t shared_lanes() const { return 32 - window_rows(); }                   // of a class
+    int64_t shared_classes() const { return ceil_div(window_rows(), shared_lanes()); }   // that have such lanes
+    int64_t first_shared_channel(int64_t of_class) const { return of_class * shared_lanes() / kernel_y; }
+    int64_t last_shared_channel(int64_t of_class) const { return (std::min((of_class + 1) * shared_lanes(), window_rows()) - 1) / kernel_y; }
+    int64_t first_shared_column() const { return kernel_x - 1 - stride_x * (shared_columns() - 1); }
+    int64_t shared_distance(int64_t of_class) const { return shared_distance(of_class, shared_columns()); }
+    // The column of a k tile: behind the first missing one those of other classes.
+    int64_t tile_column(int64_t tile) const {
+        const int64_t behind = tile - first_shared_column();
+        return shared_columns() == 0 || behind < 0 ? tile : tile + 1 + behind / (stride_x - 1);
+    }
+    // The class whose places in front of a row of the image are not all outside of it; -1 if there is none.
+    int64_t class_at_edge() const;
     int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
     // Rows of the result whose windows share lanes where F is packed so, and the lanes of a channel: rows of the kernel, or of the image
@@ -85,9 +107,10 @@ struct ConvolutionShape {
         return packs_by_pads() ? o / block * block + o % pads * (block / pads) + o % block / pads : o;
     }
     // Do rows of 32 of a packed F follow each other?
-    bool packs_whole_tiles() const { return rows_on_lanes() ? rest_rows() > 0 : in % lanes == 0; }
+    bool packs_whole_tiles() const { return rows_on_lanes() ? packs_lanes() : in % lanes == 0; }
+    bool packs_lanes() const { return rest_rows() > 0 || shared_columns() > 0; }   // the elements of F are those of element_of()
     bool packs_by_pads() const { return packs_whole_tiles() && out % lanes == 0; }
-    int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows(); }
+    int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows() - shared_columns(); }
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
     ConvolutionDiagonal diagonal() const;
@@ -105,6 +128,12 @@ struct ConvolutionShape {
         while (part > places_together && height * width % part != 0) part -= places_together;
         return part;
     }
+    // With shared_columns(), whose places follow each other, too: equal parts of all.
+    int64_t line_places() const {
+        int64_t part = lanes;
+        while (part > places_together && rows() * columns() % part != 0) part -= places_together;
+        return part;
+    }
     // So many of these parts come together.
     int64_t line_blocks() const {
         const int64_t all = height * width / line_lanes();
@@ -119,7 +148,7 @@ struct ConvolutionShape {
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
-        if (rest_rows() > 0) return {lanes, k_tiles(), out * groups};
+        if (packs_lanes()) return {lanes, k_tiles(), out * groups};
         if (passes_matrices()) return {diagonal().stored, diagonal().places, kernel_y, diagonal().kinds, groups};
         return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }
@@ -131,6 +160,9 @@ private:
     int64_t window_of(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
     // The first row of the kernel that meets no padding above.
     int64_t first_inside() const { return ceil_div(padding_y, dilation_y); }
+    int64_t shared_distance(int64_t of_class, int64_t shared) const;
+    KernelElement shared_element(int64_t tile, int64_t lane) const;
+    int64_t best_band() const;   // without regard to shared_columns()
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };
 

@@ -12,7 +12,7 @@ using namespace vocabulary;
 ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine &machine, const Point &point)
     : shape_(shape), machine_(machine), folded_(shape.rows_on_lanes()), plan_(shape, point), in_(static_cast<int>(shape.in)), lane_rows_(static_cast<int>(shape.lane_window())),
       channel_tiles_(static_cast<int>(shape.channel_tiles())), taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)), taps_x_(static_cast<int>(shape.kernel_x)),
-      taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_ + static_cast<int>(shape.rest_rows())), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
+      taps_(static_cast<int>(shape.taps())), tap_tiles_(taps_x_ * channel_tiles_ + static_cast<int>(shape.rest_rows() - shape.shared_columns())), out_(static_cast<int>(shape.out)), columns_(static_cast<int>(shape.columns())),
       width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
       step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
       line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
@@ -51,6 +51,11 @@ void ConvolutionImage::define_image() {
         raw(here) = select(k < together && y * together + k < elements && channel < in_, x(min(y * together + min(k, together - 1), elements - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
     } else {
         raw(here) = select(inside, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(channel, in_ - 1)), undef<BFloat>());
+    }
+    if (shape_.shared_columns() > 0) {
+        define_shifted();
+        define_columns();
+        return;
     }
     // The block's first row in what was brought.
     const Expr brought = image_at_once_ ? Expr(0) : Expr(yb), first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0);
@@ -175,7 +180,10 @@ KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &
         kernel.inputs.push_back({"bias", shape_.bias_extents()});
     }
     kernel.outputs = {{"Y", shape_.out_extents()}};
-    if (image_by_channel() && !plan_.in_line) kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
+    if (image_by_channel() && !plan_.in_line) {
+        kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
+        for (const Func &func : shifted_) kernel.lay_out(func, kernel.layouts["raw"]);
+    }
     return kernel;
 }
 
@@ -199,6 +207,10 @@ void ConvolutionImage::schedule_image(Func out) {
     identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
     if (plan_.in_line) {
         schedule_line(out);
+        return;
+    }
+    if (shape_.shared_columns() > 0) {
+        schedule_columns(out);
         return;
     }
     if (image_at_once_) {

@@ -48,6 +48,8 @@ protected:
     const bool folded_;   // the kernel's rows are on lanes
     const ConvolutionPlan plan_;
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_, padding_x_, step_y_, weight_unroll_;
+    // Of shared columns: places in front of the first row, where the first places of rows would store what is cut off.
+    int line_lead() const { return round_up(taps_x_ / stride_x_ + 1, static_cast<int>(machine_.pad.count)); }
     const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
     const int rows_together_;   // of the image, which are turned at once
@@ -84,10 +86,14 @@ private:
     // Places in line: planes for each column of the kernel and block of channels, whose places follow each other.
     void define_line();
     void schedule_line(Halide::Func out);
+    // Columns of the kernel that share k tiles: the image's places with lanes of another column, in line.
+    void define_shifted();
+    void define_columns();
+    void schedule_columns(Halide::Func out);
     int image_z() const { return image_rows() * tap_tiles_; }
 
     // Columns of the kernel, places of a tile, rows or groups of them, tiles of a row, blocks of channels.
-    Halide::RDom from{0, taps_x_, 0, std::min(lanes, rows_together_ * width_), 0, turned_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
+    Halide::RDom from{0, shape_.shared_columns() > 0 ? tap_tiles_ : taps_x_, 0, std::min(lanes, rows_together_ * width_), 0, turned_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
     const std::vector<Halide::RDom> borders_ = borders();
     // Places of a row, rows of the kernel whose columns are lanes, rows; and such windows with columns outside of the image.
     Halide::Func windows{"windows"};
@@ -95,6 +101,12 @@ private:
     std::vector<Halide::RDom> cut_windows_;
     // In line: columns of the kernel, places of a block, blocks that come together, such groups, blocks of channels.
     Halide::RDom line_from{0, taps_x_, 0, line_lanes_, 0, line_chunk_, 0, line_chunks_, 0, channel_tiles_, "line_from"};
+    // Shared columns: the image from some columns on, for each class, and the channels of each; places at the edge.
+    std::vector<Halide::Func> shifted_;
+    std::vector<int> shifted_channels_;
+    Halide::Func edge_place{"edge_place"};
+    Dot edges{"edges"};
+    Halide::RDom edge_;
     std::vector<Halide::RDom> zeros_;   // in line: places around the image and beside its rows
 };
 

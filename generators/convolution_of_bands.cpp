@@ -15,7 +15,7 @@ namespace {
 class BandsPipeline : ConvolutionImage {
 public:
     BandsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : ConvolutionImage(shape, machine, point), channels_(static_cast<int>(point["channels"])), r(0, taps_, point["first_apart"] != 0 ? "r" : "r_alike") {}
+        : ConvolutionImage(shape, machine, point), channels_(static_cast<int>(point["channels"])), in_line_(shape.shared_columns() > 0), r(0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
 
     KernelDefinition build() {
         define_image();
@@ -27,7 +27,7 @@ public:
         if (shape_.bias) schedule_bias();
         KernelDefinition kernel = kernel_of(out, f, bias);
         if (machine_.timed()) {
-            kernel.layouts["filter"] = {0, taps_ * band_};
+            kernel.layouts["filter"] = {0, tap_tiles_ * band_};
             // One transfer a pad for all rows of a tile.
             const int pads = static_cast<int>(machine_.pad.count), rows = channels_ * band_;
             if (rows % pads == 0 && rows / pads <= lanes) kernel.layouts["finished"] = {0, rows / pads};
@@ -38,6 +38,10 @@ public:
 private:
     // A row for each column of the kernel, row of a band and output channel.
     void define_filter() {
+        if (shape_.packs_lanes()) {
+            filter(k, t, yi, o, g) = f(t * lanes + k, yi, g * out_ + shape_.packed_channel(Expr(o)));
+            return;
+        }
         filter(k, t, yi, o, g) = bf16(0.0f);
         filter(k, t, yi, o, g) = select(k < depth_, f(t * depth_ + min(k, depth_ - 1), yi, g * out_ + o), undef<BFloat>());
     }
@@ -52,9 +56,11 @@ private:
         everywhere(l, i, oc, g) = bf16(spread.part(l, i, oc, g));
     }
 
+    Expr place(const Expr &at) { return in_line_ ? image(k, line_lead() + at, t, yb, g, b) : image(k, at, image_row(pt, t), yb, g, b); }
+
     void define_result() {
         product.weights(k, w, xt, pt, t, yb, g, b) = undef<BFloat>();
-        product.weights(k, of_places, xt, pt, t, yb, g, b) = image(k, xt * places_ + min(of_places, places_ - 1), image_row(pt, t), yb, g, b);
+        product.weights(k, of_places, xt, pt, t, yb, g, b) = place(xt * places_ + min(of_places, places_ - 1));
         product.part(l, yi, o, xt, pt, t, yb, g, b) = 0.0f;
         product.part(l, yi, o, xt, pt, t, yb, g, b) += f32(filter(q, t, yi, o, g)) * f32(product.weights(q, l, xt, pt, t, yb, g, b));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
@@ -65,7 +71,7 @@ private:
     }
 
     void schedule() {
-        const int extents[] = {columns_, band_, plan_.rows / band_, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
+        const int extents[] = {in_line_ ? plan_.pixels : columns_, band_, in_line_ ? 1 : plan_.rows / band_, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
         Var vars[] = {p, yi, pt, yb, o, g, b};
         for (size_t d = 0; d < 7; d++) out.bound(vars[d], 0, extents[d]);
         fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
@@ -74,7 +80,7 @@ private:
         whole_loops(out);
 
         // Each slot begins in the first pad.
-        filter.compute_at(out, oc).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(o, channels_).bound_extent(yi, band_).bound_extent(t, taps_);
+        filter.compute_at(out, oc).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(o, channels_).bound_extent(yi, band_).bound_extent(t, tap_tiles_);
         filter.align_storage(o, static_cast<int>(machine_.pad.count));
         const int64_t passes = out_ / channels_ * blocks();
         two_slots(filter, passes);
@@ -99,16 +105,17 @@ private:
     }
 
     const int channels_, places_ = plan_.strip_columns;
+    const bool in_line_;   // places follow each other whatever row they are of
     const int spread_together_ = channels_ % lanes == 0 ? channels_ : out_;   // channels whose biases are turned at a time: blocks of 32 of all
-    const int depth_ = in_ * lane_rows_;   // lanes of a k tile
+    const int depth_ = shape_.packs_lanes() ? lanes : in_ * lane_rows_;   // lanes of a k tile
 
-    ImageParam f = tensor("F", {int64_t{depth_} * taps_, band_, shape_.out * shape_.groups}), bias = tensor("bias", shape_.bias_extents());
+    ImageParam f = tensor("F", {int64_t{depth_} * tap_tiles_, band_, shape_.out * shape_.groups}), bias = tensor("bias", shape_.bias_extents());
     Var o{"o"}, oc{"oc"}, jb{"jb"}, t{"t"}, p{"p"}, pt{"pt"}, xt{"xt"}, yi{"yi"};
     Func filter{"filter"}, sums{"sums"}, biases{"biases"}, everywhere{"everywhere"}, finished{"finished"}, out{"Y_out"};
     Turn spread{"spread"};
     Dot product{"product"};
     RDom of_places{0, std::max(places_, 2), "of_places"};
-    RDom r;   // columns of the kernel
+    RDom r;   // columns of the kernel that have a k tile
 };
 
 }  // namespace

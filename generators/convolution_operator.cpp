@@ -76,9 +76,12 @@ public:
         // Bands are for pads that hold nothing else; elsewhere they take many times as long.
         const bool banded = !machine.timed();
         nlohmann::json request = nlohmann::json::parse(text());
-        request["attributes"]["weight_layout"] = banded ? "banded" : "packed";
         ConvolutionShape arranged = shape_;
         (banded ? arranged.banded : arranged.packed) = true;
+        // Fewer additions count where the adder sums.
+        arranged.shares = !banded && !machine.sa.psum_in;
+        arranged.shares = arranged.sharing_pays();
+        request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         try {
             return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
         } catch (const Error &) {
@@ -126,7 +129,7 @@ private:
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
-        if (s.rest_rows() > 0) return append_sum_of_tiles(x, f, y, column, bias, result);
+        if (s.packs_lanes()) return append_sum_of_tiles(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
         const int64_t window = s.lane_window(), band = s.band_rows();
         if (folded) f += y % band * s.taps() * s.channel_tiles() * s.in * window;
@@ -195,17 +198,17 @@ private:
                 const bool inside = from >= 0 && from % s.dilation_x == 0 && from / s.dilation_x < s.kernel_x;
                 elements.push_back(inside ? (group * s.kernel_y + row) * s.kernel_x + from / s.dilation_x : -1);
             }); }); }); }); });
-        } else if (s.rows_on_lanes() && s.rest_rows() == 0) {
+        } else if (s.rows_on_lanes() && !s.packs_lanes()) {
             loop(s.groups * s.out, [&](int64_t out) { loop(s.band_rows(), [&](int64_t row) { loop(s.kernel_x, [&](int64_t column) { loop(s.channel_tiles(), [&](int64_t tile) { loop(s.in, [&](int64_t channel) {
                 loop(s.lane_window(), [&](int64_t window) { add(out, channel, s.lane_tap(tile, window, row), column); });
             }); }); }); }); });
         } else {
             std::vector<int64_t> stored(static_cast<size_t>(s.groups * s.out));   // the channels in the order of memory
             loop(s.groups * s.out, [&](int64_t out) { stored[static_cast<size_t>(out / s.out * s.out + s.packed_channel(out % s.out))] = out; });
-            if (s.rest_rows() > 0) {
+            if (s.packs_lanes()) {
                 loop(s.groups * s.out, [&](int64_t at) { loop(s.k_tiles(), [&](int64_t tile) { loop(lanes, [&](int64_t lane) {
                     const KernelElement e = s.element_of(tile, lane);
-                    add(stored[static_cast<size_t>(at)], e.channel, e.row, e.column);
+                    add(stored[static_cast<size_t>(at)], e.channel, e.row, e.elsewhere ? s.kernel_x : e.column);
                 }); }); });
                 return elements;
             }
@@ -276,7 +279,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     };
     Shape x = request.shape("input"), f = request.shape("weight");
     const std::string layout = request.word("weight_layout");
-    demand(layout == "oihw" || layout == "packed" || layout == "banded", fmt::format("weight_layout must be oihw, packed or banded, not '{}'", layout));
+    demand(layout == "oihw" || layout == "packed" || layout == "shared" || layout == "banded", fmt::format("weight_layout must be oihw, packed, shared or banded, not '{}'", layout));
     const bool line = op == "conv1d" || (op != "conv2d" && f.size() == 3);
     const size_t rank = line ? 3 : 4;
     demand(f.size() == rank, fmt::format("the weight must have {} dimensions, not {}", rank, f.size()));
@@ -289,7 +292,8 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
     ConvolutionShape shape;
     shape.epilogue = epilogue;
-    shape.packed = layout == "packed";
+    shape.shares = layout == "shared";
+    shape.packed = layout == "packed" || shape.shares;
     shape.banded = layout == "banded";
     const auto stride = pair_of(request, "stride", line), dilation = pair_of(request, "dilation", line);
     shape.stride_y = stride[0], shape.stride_x = stride[1], shape.dilation_y = dilation[0], shape.dilation_x = dilation[1];
@@ -328,6 +332,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
         return constant_workload(request, result);
     }
     demand(!shape.banded || shape.band().window > 0, fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
+    demand(!shape.shares || shape.shared_columns() > 0, "columns of this kernel cannot share k tiles, as the weight layout shared has it");
     auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
     if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
     return is_depthwise(shape) ? depthwise_workload(request, shape, std::move(workload)) : std::unique_ptr<Workload>(std::move(workload));
@@ -350,7 +355,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side; of an image four numbers, above, left, below, right; of a line two", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
-                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed, as the kernel reads it: docs/convolution.md", "oihw"}};
+                      {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed or shared, as the kernel reads it: docs/convolution.md", "oihw"}};
     row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
     row.make_with = make_with;
     std::vector<OperatorDeclaration> rows(4, row);

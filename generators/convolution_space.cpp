@@ -31,11 +31,14 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;   // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
+    if (shape.shared_columns() > 0) all = (rows * shape.columns() + 2 * lanes) * shape.k_tiles();
     if (point["in_line"]) all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x * channel_tiles;
+    // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads, which are full first.
+    const int64_t planes_brought = round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
     // Blocks of channels come one by one, into two slots, where none of them is filled up.
     const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
     if (point["in_line"]) all += 2 * shape.line_blocks() * lanes;
-    else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? round_up(shape.in, machine.pad.count) : lanes * together);
+    else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? planes_brought : lanes * together);
     if (shape.rest_rows() > 0) all += (plan.blocks > 1 ? 2 : 1) * shape.rest_rows() * plan.rows * round_up(shape.columns(), ConvolutionShape::places_together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
@@ -71,9 +74,12 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     // As places are turned, columns of the result go round the pads.
     for (int64_t unroll = least_weight_unroll(shape, machine); unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
     std::vector<int64_t> channels;
-    if (band == 1) channels.push_back(0);
-    for (int64_t part = 1; part <= shape.out && band > 1; part++)
-        if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine))) channels.push_back(part);
+    const bool shares = shape.shared_columns() > 0, kernels_stream = band > 1 || shares;
+    if (!kernels_stream) channels.push_back(0);
+    // Of packed blocks of 32 channels whole ones.
+    for (int64_t part = 1; part <= shape.out && kernels_stream; part++)
+        if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine)) && (!shape.packs_by_pads() || part % lanes == 0)) channels.push_back(part);
+    if (shares) strip_columns = {shape.line_places()}, weight_unrolls = {lanes};
     // In line a strip is any number of places: the equal parts of all that fit the registers.
     const bool in_line = shape.places_in_line() && machine.sa.psum_in && machine.timed();
     if (in_line)
@@ -118,7 +124,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                      });
     space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
                      [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
-    if (band > 1)
+    if (kernels_stream)
         space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
                          "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, and results need not be turned.", [band](const Point &point) {
                              return point["rows"] % band == 0 && point["strip_rows"] == 1 && point["strip_columns"] <= lanes && point["sums_in_registers"] && point["back_at_end"];
@@ -128,12 +134,17 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels", "in_line"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
-                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * (point["in_line"] ? 31 : 28) / 32;
+                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * (point["in_line"] ? 31 : shape.shared_columns() > 0 ? 30 : 28) / 32;
                      });
     return space;
 }
 
 Point convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {
+    if (shape.shared_columns() > 0) {
+        int64_t rows = 1;
+        while (shape.rows() % rows != 0 || rows * shape.columns() % shape.line_places() != 0) rows++;
+        return {{"rows", rows}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.line_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", lanes}, {"channels", shape.packs_by_pads() ? lanes : 1}, {"in_line", 0}, {"rows_together", 0}};
+    }
     if (shape.band_rows() > 1)
         return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}, {"rows_together", 0}};
     int64_t unroll = 1;

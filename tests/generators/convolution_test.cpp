@@ -70,7 +70,7 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
         {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},                 {{"shape", "1x8x6x6,2x8x1x1"}},
         {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},  {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
-        {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}}, {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
+        {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}}, {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}}, {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
@@ -147,6 +147,39 @@ TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
             Random random(11);
             for (int i = 0; i < 4; i++) check_sampled_point(*workload, machine, evaluator, random);
         }
+}
+
+// Columns of the kernel that have no k tile of their own, in lanes of one class of columns or of two; with and without places in front of a row that
+// have lanes inside, in several blocks, groups and images, with channels of whole blocks and of a part of one, beginning with a bias.
+TEST(Convolution, ColumnsShareTiles) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x32x64,32x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
+        {{"shape", "2x3x12x16,6x3x3x5,6"}, {"padding", "1,2"}},
+        {{"shape", "1x4x16x32,12x2x5x4"}, {"groups", "2"}, {"stride", "2"}, {"padding", "2,1"}},
+        {{"shape", "1x1x8x32,4x1x3x2,4"}, {"padding", "1,0,1,1"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "shared";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(12);
+            for (int i = 0; i < 3; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// Weights are stored so where the adder sums and the additions that are saved are more than what turning the image takes.
+TEST(Convolution, ColumnsShareTilesWhereThatPays) {
+    const auto layout = [](const std::string &shape, const char *padding, const char *machine) {
+        const std::vector<Arrangement> arrangements = find_operator("conv2d").workload({{"shape", shape}, {"stride", "2"}, {"padding", padding}})->arrangements(find_machine(machine));
+        return arrangements.at(0).workload->title();
+    };
+    EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01"), testing::HasSubstr("shared"));
+    EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01-psum"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
 }
 
 // Blocks whose rows do not divide those of the result overlap; channels whose planes are no whole tiles leave by channel, with a rest.
@@ -449,6 +482,8 @@ TEST(Convolution, RefusesWhatDoesNotFit) {
     EXPECT_EQ(refusal("conv1d", "1x3x8,4x3x3x3"), "conv1d: the weight must have 3 dimensions, not 4");
     EXPECT_EQ(refusal("convolution", "1x3x8x8,4x3x3x3", {{"transposed", "true"}}), "convolution: transposed convolutions are not supported");
     EXPECT_EQ(refusal("conv2d_padding", "1x3x8x8,4x3x3x3", {{"padding", "some"}}), "conv2d_padding: padding must be a number of elements, same or valid, not 'some'");
+    EXPECT_EQ(refusal("conv2d", "1x64x8x8,4x64x3x3", {{"weight_layout", "shared"}}), "conv2d: columns of this kernel cannot share k tiles, as the weight layout shared has it");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"weight_layout", "some"}}), "conv2d: weight_layout must be oihw, packed, shared or banded, not 'some'");
 }
 
 }  // namespace
