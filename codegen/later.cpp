@@ -53,7 +53,24 @@ std::optional<size_t> end_of_branch(const Blocks &blocks, size_t loop) {
     return end;
 }
 
-Places find_places(const Blocks &blocks, size_t loop, const Registers &registers) {
+// Does code in front of the loop, from a block on, give each of these sums a value that is not made of the one before? In the first turn of
+// a nest whose turns go on with a sum there is nothing yet that could be added.
+bool begin_anew(const Kernel &kernel, const Blocks &blocks, size_t first, size_t loop, const std::vector<Op> &ops) {
+    return std::all_of(ops.begin(), ops.end(), [&](const Op &sum) {
+        const auto reads = [&](const Op &op) {
+            const std::vector<Reg> regs = reads_of(op);
+            return std::find(regs.begin(), regs.end(), sum.dst) != regs.end();
+        };
+        if (!sum.dst.defined() || kernel.cls(sum.dst) != RegisterClass::Vector || !reads(sum)) return true;
+        for (size_t b = first; b < loop; b++)
+            for (const Op &op : blocks[b].ops)
+                if (op.dst == sum.dst && !reads(op)) return true;
+        return false;
+    });
+}
+
+Places find_places(const Kernel &kernel, const Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
+    const Registers registers = changing_registers(kernel, ops);
     Places places;
     const std::optional<size_t> end_of = end_of_branch(blocks, loop);
     size_t b = loop + 1;
@@ -66,7 +83,7 @@ Places find_places(const Blocks &blocks, size_t loop, const Registers &registers
         if (blocks[b].end.kind == Terminator::Loop && !places.turn) {
             size_t head = static_cast<size_t>(blocks[b].end.target);
             while (head < b && !uses(blocks[head], registers) && blocks[head].end.kind == Terminator::Next) head++;
-            if (head >= b || !uses(blocks[head], registers)) break;
+            if (head >= b || !uses(blocks[head], registers) || !begin_anew(kernel, blocks, head, loop, ops)) break;
             places.turn = head;
         }
     }
@@ -128,7 +145,7 @@ std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_o
 }
 
 void place_later(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
-    const Places places = find_places(blocks, loop, changing_registers(kernel, ops));
+    const Places places = find_places(kernel, blocks, loop, ops);
     const auto insert = [&](size_t block, bool at_end) {
         std::vector<Op> copy = with_own_registers(kernel, blocks[loop].ops, ops);
         for (Op &op : copy)
@@ -142,7 +159,7 @@ void place_later(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<
 
 bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
     const Registers registers = changing_registers(kernel, ops);
-    const Places places = find_places(blocks, loop, registers);
+    const Places places = find_places(kernel, blocks, loop, ops);
     if (!places.turn || *places.turn + 1 != loop) return false;
     const auto [first, last] = nest_around(blocks, loop);
     if (first == 0 || first == loop) return false;

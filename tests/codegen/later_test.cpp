@@ -54,6 +54,16 @@ TEST_F(Nest, EndsRunWithTheNextTurnAndBehindTheNest) {
     EXPECT_EQ(blocks[4].ops.front().opcode, Opcode::add_vv) << "in front of what reads it";
 }
 
+// The first turn has no iteration before it whose end a sum could take in.
+TEST_F(Nest, EndsOfSumsThatTurnsGoOnWithStayInTheirTurn) {
+    blocks[1].ops = {op(Opcode::mul_vv, other, {sum, other})};
+    place_later(kernel, blocks, 2, epilogue);
+    EXPECT_EQ(count_of_sums(1), 0u);
+    EXPECT_EQ(count_of_sums(3), 1u);
+    EXPECT_EQ(count_of_sums(4), 0u);
+    EXPECT_FALSE(can_turn(kernel, blocks, 2, epilogue));
+}
+
 // What skips the branch around the loop has no iteration that could end.
 TEST_F(Nest, EndsStayInsideTheBranchAroundTheLoop) {
     blocks[1].end.kind = Terminator::Skip;

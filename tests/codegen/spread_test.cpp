@@ -119,7 +119,9 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
         for (int64_t i = 0; i < sure_iterations(hot); i++) {
             const size_t before = scalars.started.size();
             scalars.iteration(hot.body);
-            if (scalars.started.size() > before) EXPECT_EQ(scalars.started.size() - before, longer ? 2u : 4u);
+            if (scalars.started.size() > before) {
+                EXPECT_EQ(scalars.started.size() - before, longer ? 2u : 4u);
+            }
         }
         for (const auto &[row, memory] : scalars.started) groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
         EXPECT_EQ(groups_of_pad.size(), 4u);

@@ -357,7 +357,9 @@ TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
                 point.set("parts_apart", apart);
                 const bool possible = violation(workload->space(machine), point).empty();
                 EXPECT_EQ(possible, apart == 0 || arguments == two);
-                if (possible) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+                if (possible) {
+                    EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+                }
             }
         }
 }
