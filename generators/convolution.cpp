@@ -355,16 +355,10 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
       block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
     if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole rows or divide one; those of two sizes have the rows of a block");
-    if (in_line) {
-        pixels = static_cast<int>(shape.rows() * shape.columns());
-        strips = ceil_div(pixels, strip_columns);
-        stored_rows = rows;
-        sizes = {{0, strips, 1}};
-        return;
-    }
-    if (shape.shared_columns() > 0) {
+    // Places that follow each other: in line all rows are one block.
+    if (in_line || shape.shared_columns() > 0) {
         pixels = static_cast<int>(rows * shape.columns());
-        strips = pixels / strip_columns;
+        strips = ceil_div(pixels, strip_columns);
         stored_rows = rows;
         sizes = {{0, strips, 1}};
         return;

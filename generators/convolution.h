@@ -73,7 +73,7 @@ struct ConvolutionShape {
     int64_t shared_columns() const;
     bool sharing_pays() const;   // where the adder sums
     int64_t window_rows() const { return in * kernel_y; }
-    int64_t shared_lanes() const { return 32 - window_rows(); }                   // of a class
+    int64_t shared_lanes() const { return lanes - window_rows(); }                // of a class
     int64_t shared_classes() const { return ceil_div(window_rows(), shared_lanes()); }   // that have such lanes
     int64_t first_shared_channel(int64_t of_class) const { return of_class * shared_lanes() / kernel_y; }
     int64_t last_shared_channel(int64_t of_class) const { return (std::min((of_class + 1) * shared_lanes(), window_rows()) - 1) / kernel_y; }
@@ -123,17 +123,9 @@ struct ConvolutionShape {
     // Rows of a narrow image of whole blocks of channels that fit the lanes when they are turned at once.
     int64_t narrow_rows() const { return rows_on_lanes() || in % lanes != 0 ? 1 : std::clamp<int64_t>(lanes / width, 1, height); }
     // Places in line that are turned at once: equal parts of a plane.
-    int64_t line_lanes() const {
-        int64_t part = lanes;
-        while (part > places_together && height * width % part != 0) part -= places_together;
-        return part;
-    }
+    int64_t line_lanes() const { return equal_part(height * width); }
     // With shared_columns(), whose places follow each other, too: equal parts of all.
-    int64_t line_places() const {
-        int64_t part = lanes;
-        while (part > places_together && rows() * columns() % part != 0) part -= places_together;
-        return part;
-    }
+    int64_t line_places() const { return equal_part(rows() * columns()); }
     // So many of these parts come together.
     int64_t line_blocks() const {
         const int64_t all = height * width / line_lanes();
@@ -156,11 +148,18 @@ struct ConvolutionShape {
     std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
 
 private:
+    // Of so many places, at most 32.
+    static int64_t equal_part(int64_t places) {
+        int64_t part = lanes;
+        while (part > places_together && places % part != 0) part -= places_together;
+        return part;
+    }
     // Rows of the image that so many rows of the result read.
     int64_t window_of(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
     // The first row of the kernel that meets no padding above.
     int64_t first_inside() const { return ceil_div(padding_y, dilation_y); }
     int64_t shared_distance(int64_t of_class, int64_t shared) const;
+    bool reaches_in(int64_t of_class, int64_t shared) const;
     KernelElement shared_element(int64_t tile, int64_t lane) const;
     int64_t best_band() const;   // without regard to shared_columns()
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }

@@ -19,11 +19,7 @@ int64_t ConvolutionShape::shared_columns() const {
     // A vector of the pads begins with a row of the image: of the places in front of it, which padding adds, those of one class may have lanes inside.
     if (padding_x > kernel_x - 1 - stride_x * (shared - 1)) return 0;
     int64_t edges = 0;
-    for (int64_t c = 0; c < std::min(stride_x, ceil_div(window_rows(), shared_lanes())); c++) {
-        bool inside = false;
-        for (int64_t place = c - padding_x; place < 0; place += stride_x) inside = inside || place + shared_distance(c, shared) >= 0;
-        edges += inside;
-    }
+    for (int64_t c = 0; c < shared_classes(); c++) edges += reaches_in(c, shared);
     return edges <= 1 ? shared : 0;
 }
 
@@ -40,10 +36,16 @@ int64_t ConvolutionShape::shared_distance(int64_t of_class, int64_t shared) cons
     return of_class == last % stride_x ? stride_x * shared : last - ((last - of_class) / stride_x * stride_x + of_class);
 }
 
+// Has one of the places in front of a row, which padding adds, lanes inside the image?
+bool ConvolutionShape::reaches_in(int64_t of_class, int64_t shared) const {
+    for (int64_t place = of_class - padding_x; place < 0; place += stride_x)
+        if (place + shared_distance(of_class, shared) >= 0) return true;
+    return false;
+}
+
 int64_t ConvolutionShape::class_at_edge() const {
     for (int64_t c = 0; c < shared_classes(); c++)
-        for (int64_t place = c - padding_x; place < 0; place += stride_x)
-            if (place + shared_distance(c) >= 0) return c;
+        if (reaches_in(c, shared_columns())) return c;
     return -1;
 }
 

@@ -79,8 +79,8 @@ public:
         ConvolutionShape arranged = shape_;
         (banded ? arranged.banded : arranged.packed) = true;
         // Fewer additions count where the adder sums.
-        arranged.shares = !banded && !machine.sa.psum_in;
-        arranged.shares = arranged.sharing_pays();
+        arranged.shares = true;
+        arranged.shares = !banded && !machine.sa.psum_in && arranged.sharing_pays();
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         try {
             return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
