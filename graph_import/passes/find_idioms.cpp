@@ -55,8 +55,11 @@ public:
     // [.., heads, 1, keys, depth].
     std::optional<Node> grouped_queries(const Node &node) const {
         if (node.target != "aten::scaled_dot_product_attention" || node.flag("enable_gqa")) return {};
-        const std::optional<ValueId> key = before_repeat(node.tensor("key")), value = before_repeat(node.tensor("value"));
-        if (!key || !value || graph_.type(node.tensor("query")).sizes.size() != graph_.type(*key).sizes.size() || !(heads_of(*key) == heads_of(*value))) return {};
+        const ValueId query = node.tensor("query"), repeated = node.tensor("key");
+        const std::optional<ValueId> key = before_repeat(repeated), value = before_repeat(node.tensor("value"));
+        if (!key || !value || graph_.type(query).sizes.size() != graph_.type(*key).sizes.size()) return {};
+        // A single head of queries would broadcast to the repeated ones.
+        if (!(heads_of(*key) == heads_of(*value)) || !(heads_of(query) == heads_of(repeated))) return {};
         std::vector<NamedArgument> arguments = node.arguments;
         for (NamedArgument &argument : arguments) {
             if (argument.name == "key") argument.value = *key;

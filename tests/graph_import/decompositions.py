@@ -115,5 +115,6 @@ def cases():
     add("rotary_long", halves, f32(3, 258))
     add("rotary_of_infinities", lambda x: halves(x.masked_fill(x > 0, -math.inf)), f32(3, 8))
     add("grouped_queries", grouped_attention, f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
+    add("grouped_queries_of_one_head", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3)), f32(2, 1, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_unlike", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), v), f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 6, 5, 4))
     return found
