@@ -73,7 +73,10 @@ int rotate_rows(Graph &graph) {
         const std::vector<RowPart> parts = row_parts(graph, rewriter, node);
         if (parts.empty()) return;
         const ValueId source = parts[0].source;
+        int64_t results = 0;
+        for (const RowPart &part : parts) results += part.count();
         const int64_t length = *row_length(graph, source);
+        if (std::max(length, results) > longest_row || infinite(source) || graph.type(source).dtype != graph.type(node.outputs[0]).dtype) return;
         // Each result's element of the source: parts one after the other, or the first of each, the second of each, ...
         std::vector<double> matrix;
         const auto add_row = [&](const RowPart &part, int64_t at) {
@@ -87,8 +90,6 @@ int rotate_rows(Graph &graph) {
             for (const RowPart &part : parts)
                 for (int64_t at = 0; at < part.count(); at++) add_row(part, at);
         }
-        const int64_t results = static_cast<int64_t>(matrix.size()) / length;
-        if (std::max(length, results) > longest_row || infinite(source) || graph.type(source).dtype != graph.type(node.outputs[0]).dtype) return;
         Expansion e(graph, rewriter, node);
         const ValueId weight = e.constant("rotation", {results, length}, matrix);
         if (stacked) {
