@@ -82,7 +82,7 @@ def main():
         "- *Halves.* A bf16 significand has 8 bits, so the product of two 4-bit halves is exact. 1/m and 1/sqrt(m) start from a seed of 4 bits, whose",
         "  residual is then exact, and add two terms of the series: half an ulp in all.",
         "- *Range.* Operands are brought to [1, 2) or [1, 4) by compares with powers of two and masked multiplications, which are exact.",
-        "- *Logistic functions.* 1 / (1 + e), e = exp(-|x|), is a polynomial about the middle of e's range, where the errors of the inner sums",
+        "- *Logistic functions.* 1 / (1 + e), e = exp(-|x|), is a polynomial about a point inside of e's range, so that the errors of the inner sums",
         "  are multiplied by less than one; from 1 on tanh is 1 - 2 e / (1 + e) with e = exp(-2 |x|), whose quotient is a line.",
         "- *Tails.* exp(-x²/2), and gelu's cubic exponent by tanh, is the product of the exponentials of exact parts of the exponent about the",
         "  nearest integer, whose products with few bits are exact, and of a small rest: a rounded exponent would be wrong by whole ulps.", "",
