@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ import threading
 from . import _decompose, _library, _places, _tensors
 from ._errors import AtallaError
 from ._library import check, library
+from ._sizes import bind
 
 
 class _Loaded:
@@ -25,6 +25,7 @@ class _Loaded:
         check(library().atalla_model_load(os.fsencode(self.file), ctypes.byref(handle)))
         self.handle, self.local = handle, threading.local()
         self.description = json.loads(library().atalla_model_json(handle))
+        self.symbols = {symbol["name"]: symbol for symbol in self.description["symbols"]}
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -106,7 +107,8 @@ class CompiledModel:
         results = self._loaded.context().run(arrays, like_torch)
         results = self._write_back(results, values)
         if self._signature:
-            return self._signature.unflatten(results, arrays)
+            sizes = bind(self._first.description["inputs"], self._first.symbols, [array.shape for array in arrays]) if self._signature.returns_sizes else {}
+            return self._signature.unflatten(results, sizes)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _by_name(self, args, kwargs):
@@ -167,58 +169,16 @@ class _Specializer:
 
     def __init__(self, archive, command, first):
         self._archive, self._command = archive.read_bytes(), command
-        self._ports, self._symbols = first.description["inputs"], {s["name"]: s for s in first.description["symbols"]}
+        self._ports, self._symbols = first.description["inputs"], first.symbols
         self._known = {tuple(sorted(first.description["specializations"][0]["symbols"].items())): first}
         self._lock = threading.Lock()
 
     def loaded(self, shapes):
-        sizes = self._bind(shapes)
-        key = tuple(sorted(sizes.items()))
+        key = tuple(sorted(bind(self._ports, self._symbols, shapes).items()))
         with self._lock:
             if key not in self._known:
                 self._known[key] = _Loaded(self._file(key))
             return self._known[key]
-
-    def _bind(self, shapes):
-        sizes, expressions = {}, []
-        for port, shape in zip(self._ports, shapes):
-            if len(shape) != len(port["sizes"]):
-                raise ValueError(f"input '{port['name']}' has {len(shape)} dimensions, but the model takes {len(port['sizes'])}")
-            for dim, (wanted, size) in enumerate(zip(port["sizes"], shape)):
-                where = f"{port['name']}.size()[{dim}] is {size}"
-                if wanted in self._symbols:
-                    least, most = self._symbols[wanted]["least"], self._symbols[wanted]["most"]
-                    if not least <= size <= most:
-                        raise ValueError(f"{where}, but the model was exported for {least} <= {wanted} <= {most}")
-                    if sizes.setdefault(wanted, size) != size:
-                        raise ValueError(f"{where}, but another input has {wanted} = {sizes[wanted]}")
-                elif isinstance(wanted, int):
-                    if wanted != size:
-                        raise ValueError(f"{where}, but the model was exported for {wanted}")
-                else:
-                    expressions.append((wanted, size, where))
-        for wanted, size, where in expressions:
-            self._solve(wanted, size, where, sizes)
-        missing = [name for name in self._symbols if name not in sizes]
-        if missing:
-            raise ValueError(f"the inputs' sizes do not say what {', '.join(missing)} is: give `sizes` to atalla.compile")
-        return sizes
-
-    def _solve(self, wanted, size, where, sizes):
-        """The one symbol of an expression such as 2*s77 + 1 that no size is by itself."""
-        unknown = [name for name in self._symbols if name not in sizes and re.search(rf"\b{name}\b", wanted)]
-        if len(unknown) != 1:
-            return
-        at = [_value(wanted, {**sizes, unknown[0]: value}) for value in (1, 2)]
-        if at[0] == at[1]:
-            return
-        value = 1 + (size - at[0]) // (at[1] - at[0])
-        if _value(wanted, {**sizes, unknown[0]: value}) != size:
-            raise ValueError(f"{where}, but the model was exported for {wanted}")
-        least, most = self._symbols[unknown[0]]["least"], self._symbols[unknown[0]]["most"]
-        if not least <= value <= most:
-            raise ValueError(f"{where}, but the model was exported for {wanted} with {least} <= {unknown[0]} <= {most}")
-        sizes[unknown[0]] = value
 
     def _file(self, key):
         program = pathlib.Path(self._command[0])
@@ -234,13 +194,6 @@ class _Specializer:
                 _run_compiler([*self._command, archive, "-o", made, "--sizes", ",".join(f"{n}={v}" for n, v in key)])
                 made.replace(file)
         return file
-
-
-def _value(expression, sizes):
-    """Of a size as the loadable has it, "4*s77 + 1"."""
-    if not re.fullmatch(r"[\w +\-*/%(),]+", expression) or "**" in expression:   # of an archive that somebody else wrote, maybe
-        raise ValueError(f"the size {expression} does not say what its symbols are: give `sizes` to atalla.compile")
-    return eval(expression, {"__builtins__": {}, "min": min, "max": max}, sizes)
 
 
 def _run_compiler(command):
@@ -260,7 +213,6 @@ class _Signature:
         self._inputs = [(isinstance(arg, ConstantArgument), arg.name, getattr(arg, "value", None)) for arg in inputs]
         outputs = [spec.arg for spec in signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
         self._results = [_Result(arg, exported) for arg in outputs]
-        self._sizes = [_sizes_of(exported, arg.name) for arg in inputs if not isinstance(arg, ConstantArgument)]
 
     def flatten(self, args, kwargs):
         from torch.export._tree_utils import reorder_kwargs
@@ -277,11 +229,15 @@ class _Signature:
                 raise ValueError(f"argument '{name}' is {leaf!r}, but the model was exported for {value!r}")
         return [leaf for leaf, (constant, _, _) in zip(leaves, self._inputs) if not constant]
 
-    def unflatten(self, results, values):
+    @property
+    def returns_sizes(self):
+        return any(result.size is not None for result in self._results)
+
+    def unflatten(self, results, sizes):
+        """`sizes`: the values of symbols, where some results are made of them."""
         from torch.utils._pytree import tree_unflatten
         left = iter(results)
-        symbols = _symbols(self._sizes, values) if any(result.size is not None for result in self._results) else {}
-        return tree_unflatten([next(left) if result.is_tensor else result.number(symbols) for result in self._results], self._out_spec)
+        return tree_unflatten([next(left) if result.is_tensor else result.number(sizes) for result in self._results], self._out_spec)
 
 
 class _Result:
@@ -295,28 +251,8 @@ class _Result:
         elif not self.is_tensor and not isinstance(arg, ConstantArgument):
             raise AtallaError(f"the result {arg.name} is neither a tensor nor a size")
 
-    def number(self, symbols):
-        return self.constant if self.size is None else int(self.size.subs(symbols))
-
-
-def _sizes_of(exported, name):
-    """The sizes of an input as sympy has them."""
-    import torch
-    shape = next(node.meta["val"].shape for node in exported.graph.nodes if node.name == name)
-    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in shape]
-
-
-def _symbols(sizes, values):
-    """What a call's tensors make of the symbols in the sizes: those that stand alone first."""
-    import sympy
-    pairs = [(wanted, size) for dims, value in zip(sizes, values) for wanted, size in zip(dims, value.shape) if isinstance(wanted, sympy.Expr)]
-    symbols = {}
-    for wanted, size in sorted(pairs, key=lambda pair: not pair[0].is_Symbol):
-        rest = wanted.subs(symbols)
-        if len(rest.free_symbols) == 1:
-            symbol = next(iter(rest.free_symbols))
-            symbols[symbol] = size if rest.is_Symbol else sympy.solve(rest - size, symbol)[0]
-    return symbols
+    def number(self, sizes):
+        return self.constant if self.size is None else int(self.size.subs({symbol: sizes[symbol.name] for symbol in self.size.free_symbols}))
 
 
 def export_lock():

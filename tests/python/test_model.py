@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 import zoo
+from atalla._sizes import bind
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -175,6 +176,14 @@ def test_sizes_that_follow_from_expressions(tmp_path, monkeypatch):
         compiled(torch.randn(4, 13))
     with pytest.raises(ValueError, match=r"is 66, but the model was exported for 2\*(s\d+) with 2 <= \1 <= 32"):
         compiled(torch.randn(4, 66))
+
+
+@pytest.mark.parametrize("expression", ["s7.__class__", "(s7,) * 9", "2 ** s7", "abs(s7)", "2 * s7 +"])
+def test_sizes_are_sums_and_products(expression):
+    symbols = {"s7": {"name": "s7", "least": 1, "most": 9}}
+    assert bind([{"name": "x", "sizes": ["2*s7 + 1"]}], symbols, [(7,)]) == {"s7": 3}
+    with pytest.raises(ValueError, match=r"does not say what its symbols are"):
+        bind([{"name": "x", "sizes": [expression]}], symbols, [(7,)])
 
 
 def test_states_go_on_when_sizes_change(tmp_path, monkeypatch):
