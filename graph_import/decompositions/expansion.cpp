@@ -31,6 +31,12 @@ ValueId Expansion::expand(ValueId x, const Sizes &to) {
     return sizes(x) == to ? x : call("aten::expand", {{"self", x}, {"size", to}}, to);
 }
 
+ValueId Expansion::indices(const std::string &name, std::vector<int64_t> sizes) {
+    HostTensor data = make_tensor(DType::Int64, std::move(sizes));
+    for (int64_t i = 0; i < data.elements(); i++) store_double(mutable_data(data) + i * element_bytes(DType::Int64), DType::Int64, static_cast<double>(i));
+    return graph_.add_constant(fmt::format("{}_{}", name_, name), std::move(data));
+}
+
 ValueId Expansion::constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) {
     HostTensor data = make_tensor(result.dtype, std::move(sizes));
     for (size_t i = 0; i < values.size(); i++) store_double(mutable_data(data) + static_cast<int64_t>(i) * element_bytes(result.dtype), result.dtype, values[i]);

@@ -40,6 +40,8 @@ public:
     ValueId expand(ValueId x, const Sizes &to);
     void last_view(ValueId x) { last("aten::view", {{"self", x}, {"size", result.sizes}}); }
 
+    // 0, 1, 2, ... in 64 bits.
+    ValueId indices(const std::string &name, std::vector<int64_t> sizes);
     // A tensor of constants, in the node's element type.
     ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values);
     const HostTensor *constant_data(ValueId id) const { return graph_.constant_data(id); }
@@ -64,5 +66,6 @@ void add_arrangement_decompositions(Decompositions &all);
 void add_resampling_decompositions(Decompositions &all);
 void add_transposed_convolution(Decompositions &all);
 void add_einsum(Decompositions &all);
+void add_grouped_products(Decompositions &all);
 
 }  // namespace atalla

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "graph_import/interpreter/call.h"
 
 namespace atalla::interpreter {
@@ -247,6 +249,32 @@ Results ordered(const Call &call, bool descending, int64_t taken) {
     });
 }
 
+// Bins of equal width between two limits, those of the elements if both are 0. The upper limit is in the last bin; what lies outside counts nowhere.
+Results histogram(const Call &call) {
+    const HostTensor x = call.tensor("self");
+    const int64_t bins = call->integer("bins");
+    if (bins < 1) call.fail(fmt::format("bins must be > 0, but is {}", bins));
+    return with_compute_type(x.dtype, [&](auto zero) -> Results {
+        using T = decltype(zero);
+        const Array<T> values = load<T>(x);
+        T low = static_cast<T>(call->number("min")), high = static_cast<T>(call->number("max"));
+        if (low == high && !values.data.empty() && low == 0) {
+            const auto [least, most] = std::minmax_element(values.data.begin(), values.data.end());
+            low = *least;
+            high = *most;
+        }
+        if (low == high) {
+            low -= 1;
+            high += 1;
+        }
+        if (!(low < high) || !std::isfinite(static_cast<double>(low)) || !std::isfinite(static_cast<double>(high))) call.fail("the limits of a histogram must be finite, the lower one first");
+        Array<T> counts(Extents{bins});
+        for (const T value : values.data)
+            if (value >= low && value <= high) counts[std::min(bins - 1, static_cast<int64_t>((value - low) * static_cast<T>(bins) / (high - low)))] += 1;
+        return {store(counts, call.result_dtype())};
+    });
+}
+
 Results diff(const Call &call) {
     if (call->integer("n") != 1) call.fail("only n = 1 is computed on the host");
     std::vector<HostTensor> parts = {call.tensor("self")};
@@ -330,6 +358,7 @@ void add_reduction_kernels(Kernels &kernels) {
     each({"aten::sort", "aten::sort.stable"}, [](const Call &call) { return ordered(call, call->flag("descending"), -1); });
     kernels["aten::argsort"] = [](const Call &call) -> Results { return {ordered(call, call->flag("descending"), -1)[1]}; };
     kernels["aten::diff"] = diff;
+    kernels["aten::histc"] = histogram;
 }
 
 }  // namespace atalla::interpreter

@@ -15,6 +15,7 @@ const Decompositions &decompositions() {
         add_resampling_decompositions(table);
         add_transposed_convolution(table);
         add_einsum(table);
+        add_grouped_products(table);
         return table;
     }();
     return all;

@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from transformers.integrations import moe  # noqa: F401, which registers its operators
 
 from case import Case, Function
 from scenarios import f32, positive
@@ -117,4 +118,8 @@ def cases():
     add("grouped_queries", grouped_attention, f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_of_one_head", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3)), f32(2, 1, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_unlike", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), v), f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 6, 5, 4))
+    small = lambda *size: torch.randint(-4, 5, size).bfloat16()   # sums of such numbers are exact
+    ends = torch.tensor([3, 3, 8, 11], dtype=torch.int32)   # a group without rows, and rows of none
+    add("grouped_products", lambda x, w, e: torch.ops.aten._grouped_mm(x, w, e), small(11, 16), small(4, 16, 24), ends)
+    add("grouped_products_of_transformers", lambda x, w, e: torch.ops.transformers.grouped_mm_fallback(x, w, e), f32(12, 7), f32(4, 7, 5), ends)
     return found

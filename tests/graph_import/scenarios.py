@@ -228,6 +228,9 @@ def cases():
     add("topk", lambda x: x.topk(2), f32(3, 5))
     add("sort", lambda x: x.sort(dim=0, descending=True), f32(4, 2))
     add("argsort", lambda x: x.argsort(), f32(5))
+    add("histc", lambda x: x.histc(4, -1, 1), f32(3, 5))
+    add("histc_of_its_range", lambda x: x.histc(3), f32(3, 5))
+    add("histc_of_one_value", lambda x: x.histc(5), torch.full((4,), 2.0))
 
     # Products
     add("linear", lambda x, w, b: F.linear(x, w, b), f32(2, 5), f32(3, 5), f32(3))

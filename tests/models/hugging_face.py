@@ -95,6 +95,8 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "falcon": lambda: decoder("Falcon", vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS),
     "olmo": lambda: decoder("Olmo", **DECODER),
     "granite": lambda: decoder("Granite", **DECODER),
+    "mixtral": lambda: decoder("Mixtral", **DECODER, num_local_experts=4, num_experts_per_tok=2),
+    "qwen2_moe": lambda: decoder("Qwen2Moe", **DECODER, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, shared_expert_intermediate_size=64),
     "mamba": lambda: decoder("Mamba", vocab_size=VOCABULARY, hidden_size=WIDTH, state_size=8, num_hidden_layers=LAYERS),
     # Encoders with decoders, and speech
     "t5_encoder": lambda: make("T5", tokens(), "EncoderModel", **T5),
