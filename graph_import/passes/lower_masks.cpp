@@ -44,7 +44,9 @@ private:
         const TensorType &result = graph_.type(node.outputs[0]);
         return is_floating(result.dtype) && std::ranges::any_of(node.arguments, [&](const NamedArgument &argument) {
             const auto *id = std::get_if<ValueId>(&argument.value);
-            return id != nullptr && *id && (argument.name == "self" || argument.name == "other") && same_type(graph_.type(*id), result) && graph_.constant_data(*id) == nullptr;
+            if (id == nullptr || !*id || (argument.name != "self" && argument.name != "other") || graph_.constant_data(*id) != nullptr) return false;
+            const TensorType &type = graph_.type(*id);
+            return type.dtype == result.dtype && (type.sizes == result.sizes || std::ranges::any_of(type.sizes, [](const SymInt &size) { return !(size == SymInt(1)); }));
         });
     }
 

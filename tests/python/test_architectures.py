@@ -9,8 +9,8 @@ import torch
 from atalla.backend import atalla as backend
 from table import compare, leaves
 
-# Biases that are broadcast into products; grouped heads and rotary embeddings.
-NAMES = ["bloom", "qwen2"]
+# Biases that are broadcast into products; grouped heads and rotary embeddings; experts.
+NAMES = ["bloom", "qwen2", "mixtral"]
 
 
 @pytest.mark.parametrize("name", NAMES)
