@@ -67,5 +67,6 @@ void add_resampling_decompositions(Decompositions &all);
 void add_transposed_convolution(Decompositions &all);
 void add_einsum(Decompositions &all);
 void add_grouped_products(Decompositions &all);
+void add_convolution_in_depth(Decompositions &all);
 
 }  // namespace atalla

@@ -16,6 +16,7 @@ const Decompositions &decompositions() {
         add_transposed_convolution(table);
         add_einsum(table);
         add_grouped_products(table);
+        add_convolution_in_depth(table);
         return table;
     }();
     return all;

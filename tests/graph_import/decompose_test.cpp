@@ -16,7 +16,8 @@ TEST(Decompose, GivesWhatPyTorchGave) {
         "aten::threshold", "aten::glu", "aten::outer", "aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction", "aten::linalg_vector_norm", "aten::logsumexp",
         "aten::max.dim", "aten::min.dim", "aten::adaptive_max_pool2d", "aten::repeat", "aten::tile", "aten::repeat_interleave.self_int", "aten::unfold", "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::select_scatter", "aten::slice_scatter", "aten::copy", "aten::square",
         "aten::channel_shuffle", "aten::upsample_nearest2d.vec", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d.vec", "aten::pad", "aten::conv_transpose1d",
-        "aten::conv_transpose2d.input", "aten::einsum", "aten::_grouped_mm", "transformers::grouped_mm_fallback"};
+        "aten::conv_transpose2d.input", "aten::einsum", "aten::_grouped_mm", "transformers::grouped_mm_fallback", "aten::conv3d",
+        "aten::conv3d.padding"};
     const Fixtures fixtures("decompositions");
     std::set<std::string> seen;
     for (const Fixture &fixture : fixtures.all()) {
@@ -26,7 +27,7 @@ TEST(Decompose, GivesWhatPyTorchGave) {
         options.after = [&](const Pass &pass, int, const Graph &now) {
             if (pass.name == "canonicalize") return;   // the interpreter does not know all of them
             if (pass.name == "decompose") {
-                for (const Node &node : now.nodes) EXPECT_FALSE(left.contains(node.target)) << fixture.name << ": " << node.target;
+                for (const Node &node : now.nodes) EXPECT_FALSE(left.contains(node.target) || (fixture.name == "volume_core" && node.target == "aten::convolution")) << fixture.name << ": " << node.target;
             }
             const Interpretation result = interpret(now, fixture.inputs);
             ASSERT_EQ(result.outputs.size(), fixture.outputs.size()) << fixture.name;

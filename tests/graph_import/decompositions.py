@@ -118,6 +118,15 @@ def cases():
     add("grouped_queries", grouped_attention, f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_of_one_head", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3)), f32(2, 1, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_unlike", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), v), f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 6, 5, 4))
+    def add_in_depth(name, size, weight, dialect="functional", **how):
+        w, b = f32(*weight), f32(weight[0])
+        add(name, lambda x: F.conv3d(x, w, b, **how), f32(*size), dialect=dialect)
+
+    add_in_depth("volume_patches", (2, 3, 5, 4, 6), (8, 3, 2, 2, 3), stride=(2, 2, 3))
+    add_in_depth("volume_windows", (1, 2, 4, 5, 5), (3, 2, 3, 3, 3), padding=1)
+    add_in_depth("volume_strides", (1, 4, 7, 6, 5), (4, 2, 2, 3, 1), stride=(2, 1, 2), dilation=(2, 1, 1), padding=(1, 0, 1), groups=2)
+    add_in_depth("volume_same", (2, 5, 4, 4), (3, 2, 3, 1, 3), padding="same")
+    add_in_depth("volume_core", (1, 2, 4, 4, 4), (3, 2, 2, 2, 2), dialect="core")
     small = lambda *size: torch.randint(-4, 5, size).bfloat16()   # sums of such numbers are exact
     ends = torch.tensor([3, 3, 8, 11], dtype=torch.int32)   # a group without rows, and rows of none
     add("grouped_products", lambda x, w, e: torch.ops.aten._grouped_mm(x, w, e), small(11, 16), small(4, 16, 24), ends)

@@ -111,6 +111,7 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "deit": lambda: make("DeiT", image(), **PATCHES),
     "dinov2": lambda: make("Dinov2", image(), hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, image_size=32, patch_size=8),
     "yolos": lambda: make("Yolos", image(), **LAYERED, image_size=[32, 32], patch_size=8, num_detection_tokens=4),
+    "videomae": lambda: make("VideoMAE", {"pixel_values": torch.randn(1, 4, 3, 32, 32)}, **PATCHES, num_frames=4, tubelet_size=2),
     "swin": lambda: make("Swin", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
     "segformer": lambda: make("Segformer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 4, 4], decoder_hidden_size=32),
     "poolformer": lambda: make("PoolFormer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1]),
