@@ -15,6 +15,7 @@ std::vector<Pass> &passes() {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
         {"decompose", "operators without a kernel as calls of those that have one: einsum, resizing, transposed convolutions", decompose},
         {"constants", "compute what depends on no input", fold_constant_calls},
+        {"attention", "softmax(Q K^T * scale + masks) V that is written out becomes one operator", find_attention},
         {"masks", "attention masks that are constant become causal or none", fold_masks},
         {"boolean-masks", "boolean masks become numbers: those of attention are added, others are 1 or 0", lower_masks},
         {"strength", "cheaper operators with the same results: 2*x becomes x+x", reduce_strength},

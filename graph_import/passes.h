@@ -35,6 +35,7 @@ void run_passes(Graph &graph, const PassOptions &options = {});
 int canonicalize(Graph &graph);
 int decompose(Graph &graph);
 int fold_constant_calls(Graph &graph);
+int find_attention(Graph &graph);
 int fold_masks(Graph &graph);
 int lower_masks(Graph &graph);
 int reduce_strength(Graph &graph);

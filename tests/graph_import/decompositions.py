@@ -118,6 +118,24 @@ def cases():
     add("grouped_queries", grouped_attention, f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_of_one_head", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3)), f32(2, 1, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4))
     add("grouped_queries_unlike", lambda q, k, v: F.scaled_dot_product_attention(q, repeated(k, 3), v), f32(2, 6, 5, 4), f32(2, 2, 5, 4), f32(2, 6, 5, 4))
+    def add_attention(name, function, *more, heads=3):
+        add("attention_" + name, function, f32(2, heads, 5, 4), f32(2, 3, 6, 4), f32(2, 3, 6, 4), *more)
+
+    causal = torch.ones(5, 6, dtype=torch.bool).tril()
+    lowest = torch.tensor(torch.finfo(torch.float32).min)
+    add_attention("scaled", lambda q, k, v: (q @ k.transpose(-2, -1) * 0.25).softmax(-1) @ v)
+    add_attention("of_columns", lambda q, k, v: (q @ k.permute(0, 1, 3, 2).contiguous() / math.sqrt(4)).softmax(3) @ v)
+    add_attention("biased", lambda q, k, v, bias, mask: (q @ k.transpose(-2, -1) / 2 + bias + mask).softmax(-1) @ v, f32(3, 5, 6), f32(2, 1, 1, 6))
+    add_attention("hidden", lambda q, k, v: (q @ k.transpose(-2, -1)).masked_fill(~causal, -math.inf).softmax(-1) @ v)
+    add_attention("causal", lambda q, k, v: torch.where(causal[:, :5], q @ k[:, :, :5].transpose(-2, -1), lowest).softmax(-1) @ v[:, :, :5])
+    add_attention("masked", lambda q, k, v, hides: (q @ k.transpose(-2, -1)).masked_fill(hides, -1e9).softmax(-1) @ v, torch.rand(2, 1, 5, 6) > 0.5)
+    add_attention("masked_rows", lambda q, k, v: (q @ k.transpose(-2, -1)).masked_fill(torch.arange(5)[:, None] > 3, -1e9).softmax(-1) @ v)
+    add_attention("seen", lambda q, k, v, seen: torch.where(seen, q @ k.transpose(-2, -1), -math.inf).softmax(-1) @ v, torch.rand(2, 1, 5, 6) > 0.2)
+    add("attention_of_one_batch", lambda q, k, v: torch.bmm(torch.softmax(torch.bmm(q, k), 2), v), f32(3, 5, 4), f32(3, 4, 6), f32(3, 6, 2))
+    add_attention("with_weights", lambda q, k, v: ((w := (q @ k.transpose(-2, -1)).softmax(-1)) @ v, w))
+    add_attention("of_one_head", lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-1) @ v, heads=1)
+    add_attention("along_queries", lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-2) @ v)
+
     def add_in_depth(name, size, weight, dialect="functional", **how):
         w, b = f32(*weight), f32(weight[0])
         add(name, lambda x: F.conv3d(x, w, b, **how), f32(*size), dialect=dialect)

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "graph_import/passes.h"
 #include "graph_import/print.h"
 #include "graph_import/support.h"
@@ -191,6 +193,27 @@ TEST(Passes, AttentionOfRepeatedHeadsIsGrouped) {
     EXPECT_EQ(count(passed("decompositions", "grouped_queries_of_one_head"), "aten::expand"), 2);
 }
 
+const Node *attention_of(const Graph &graph) {
+    for (const Node &node : graph.nodes)
+        if (node.target == "aten::scaled_dot_product_attention") return &node;
+    return nullptr;
+}
+
+TEST(Passes, AttentionThatIsWrittenOutIsOneOperator) {
+    for (const char *name : {"scaled", "of_columns", "biased", "hidden", "causal", "masked", "masked_rows", "seen", "of_one_batch"}) {
+        const Graph graph = passed("decompositions", fmt::format("attention_{}", name));
+        EXPECT_NE(attention_of(graph), nullptr) << name;
+        for (const char *gone : {"aten::softmax.int", "aten::matmul", "aten::bmm"}) EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
+    }
+    const Graph scaled = passed("decompositions", "attention_scaled"), causal = passed("decompositions", "attention_causal");
+    EXPECT_EQ(attention_of(scaled)->number("scale"), 0.25);
+    EXPECT_TRUE(attention_of(scaled)->is_none("attn_mask"));
+    EXPECT_EQ(count(scaled, "aten::permute"), 0) << "keys as they were";
+    EXPECT_TRUE(attention_of(causal)->flag("is_causal") && attention_of(causal)->is_none("attn_mask"));
+    // Weights that are a result, heads that broadcast, and softmax along queries.
+    for (const char *name : {"with_weights", "of_one_head", "along_queries"}) EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
+}
+
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
     const Graph graph = passed("models", "bert_dynamic");
     for (const Node &node : graph.nodes) {
@@ -206,7 +229,7 @@ TEST(Passes, SkippedByNameAndReported) {
     options.skipped = {"constants", "layout", "channels"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
-    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "decompose", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "common", "dead"));
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "decompose", "attention", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "common", "dead"));
     options.skipped = {"strengh"};
     try {
         passed("models", "mlp", options);
