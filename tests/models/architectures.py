@@ -30,7 +30,7 @@ for {machine} without tuned kernels and compared with PyTorch in float32. The mo
 * *cosine*: the least over all outputs, of `atalla.compile` on the exported program; *torch.compile*: of `torch.compile(model, backend="atalla")`;
   *PyTorch bf16*: of PyTorch's own run in bf16.
 * *on the host*: what runs there, but for `embedding`, which fetches rows of a table. [operators.md](operators.md) has the reasons.
-* `mobilevit` and `mobilenetv1`, convolutions of noise with batch norms that scale it up again, amplify every rounding, PyTorch's own in bf16 among them;
+* `levit`, `mobilevit` and `mobilenetv1`, convolutions of noise with batch norms that scale it up again, amplify every rounding, PyTorch's own in bf16 among them;
   ours more, since the sums over a convolution's taps are rounded to bf16 one by one.
 * `mixtral`, `qwen2_moe`, `olmoe`, `gpt_oss` and `deepseek_v3` choose experts for each token; where two are about as good, a rounding chooses the other one.
 * What stands in place of the numbers is why a model does not compile: `fnet` is made of Fourier transforms, whose results are complex numbers,
