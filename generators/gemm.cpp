@@ -318,7 +318,7 @@ private:
             identity.bound(k, 0, lanes).vectorize(k, lanes);
             Bs.vectorize(k, lanes);
             if (b_resident_) {
-                Bs.compute_root().bound(n, 0, n_size_).split(n, nb, n, lanes).reorder(k, n, kt, nb);
+                Bs.compute_root().bound(n, 0, col_blocks_ * lanes).split(n, nb, n, lanes).reorder(k, n, kt, nb);
                 Bk.compute_at(Bs, nb);
             } else {
                 Bs.bound_extent(n, lanes).reorder(k, n, kt);
