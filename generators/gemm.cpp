@@ -272,7 +272,7 @@ private:
     void schedule_loops() {
         out.bound(n, 0, n_size_).bound(m, 0, m_size_);
         // A transposed tile starts at a multiple of 32 columns; others may begin earlier at the end.
-        out.split(n, no, ni, cols_, shape_.b_transposed ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+        out.split(n, no, ni, cols_, shape_.b_transposed || (b_resident_ && n_size_ % static_cast<int>(machine_.pad.count) == 0) ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
         out.split(m, mo, mi, rows_, TailStrategy::ShiftInwards);
         std::vector<VarOrRVar> order = {ni, mi};
         if (in_passes()) {
@@ -309,7 +309,7 @@ private:
         else if (!whole_) Bs.compute_at(sums(), ro);
         if (whole_ && !in_passes() && !shape_.makes_rows()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
-            if (b_resident_ && row_blocks_ == 1) Bs.compute_root();
+            if (b_resident_ && (row_blocks_ == 1 || n_size_ % lanes != 0)) Bs.compute_root();
             else if (b_resident_) Bs.store_root();
             else if (whole_) two_slots(Bs, col_blocks_);
         } else {
