@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -205,15 +206,18 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
         if (limits->low >= 0) return smaller ? b : a;
     }
     // Both through one kind of atom, min(d, 0) with a normalized sign, so that equal ones cancel: min(a, b) = b + min(a - b, 0),
-    // min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b).
+    // min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b). What divides d divides the result: rows stay in their pads.
     LinearForm least = b;
     if (difference.terms.begin()->second < 0) {
         least += difference;
         difference = difference.scaled(-1);
     }
+    int64_t factor = std::abs(difference.constant);
+    for (const auto &[atom, coefficient] : difference.terms) factor = std::gcd(factor, coefficient);
+    difference.divide(factor);
     const LinearForm capped = binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
     kernel_.atoms[capped.terms.begin()->first].capped = difference;
-    least += capped;
+    least += capped.scaled(factor);
     if (smaller) return least;
     LinearForm greatest = a;
     greatest += b;
