@@ -41,12 +41,13 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
         return i < names_.size() && nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i);
     };
     const auto columns = std::ranges::count_if(inputs_of(rest_), is_column) + std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; });
+    if (columns == 0 && parts_.empty()) nest_ = PointwiseBlocks::with_short_rows(std::move(nest_));
     blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()), columns);
 }
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
     const Tiling t = blocks_.tiling(machine, point);
-    return fmt::format("{} block{} of {} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks, t.blocks == 1 ? "" : "s", t.rows, t.rows == 1 ? "" : "s", t.cols,
+    return fmt::format("{} block{} of {}{} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks, t.blocks == 1 ? "" : "s", t.planes > 1 ? fmt::format("{} times ", t.planes) : "", t.rows, t.rows == 1 ? "" : "s", t.cols,
                        point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s", PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values" : "");
 }
 
@@ -80,13 +81,11 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
     const Tiling t = blocks_.tiling(machine, point);
-    double others = 1;
-    for (size_t d = 2; d < nest_.dims.size(); d++) others *= static_cast<double>(nest_.dims[d].extent);
-    const double vectors = static_cast<double>(t.rows * t.stored_cols / lanes);
+    const double vectors = static_cast<double>(t.vectors());
     const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
     const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1 * blocks_.transfer_slowdown(machine, point);
     const StraightVectors straight = blocks_.straight(machine, t, point);
-    const int64_t unrolled = nest_.dims.size() > 1 ? straight.across * straight.down : point["unroll"];
+    const int64_t unrolled = nest_.dims.size() > 1 ? straight.all() : point["unroll"];
     // Straight-line code is fetched once, a line of packets at a time, and anew every turn if it does not fit the instruction cache.
     const double code = static_cast<double>(unrolled * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
     const double fetched = machine.timed() ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
@@ -99,12 +98,12 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     const double turn = operations > most_overlapped ? long_turn : short_turn;
     // Of a row that is not straight-line code the loop starts anew in each row.
     const bool by_row = nest_.dims.size() > 1 && straight.across * lanes < t.stored_cols;
-    const double loops = by_row ? static_cast<double>(t.rows / straight.down) : 1;
+    const double loops = by_row ? static_cast<double>(t.planes * t.rows / straight.down) : straight.down < t.rows ? static_cast<double>(t.planes) : 1;
     // Single values want ports for scalars that the other operations need.
     constexpr double few_ports = 0.98, many_ports = 1.03;
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
     const double block = single * vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled), moved) + block_start * loops;
-    return start + fetched + static_cast<double>(t.blocks) * others * block + vectors * (moved + lane);
+    return start + fetched + static_cast<double>(t.blocks) * block + vectors * (moved + lane);
 }
 
 KernelWork PointwiseWorkload::work(const Machine &) const {

@@ -19,7 +19,8 @@ int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes
 int64_t pads_in_turn(const Tiling &t, const StraightVectors &straight, int64_t pads) {
     const int64_t vectors = t.stored_cols / lanes;
     const auto whole_rounds = [&](int64_t of) {
-        return (straight.across == vectors || straight.across % of == 0) && (straight.down == t.rows || straight.down * vectors % of == 0);
+        return (straight.across == vectors || straight.across % of == 0) && (straight.down == t.rows || straight.down * vectors % of == 0) &&
+               (straight.deep == t.planes || straight.deep * t.rows * vectors % of == 0);
     };
     while (!whole_rounds(pads)) pads--;
     return pads;
@@ -36,6 +37,17 @@ PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts,
     for (size_t i = 0; i < nest_.dims[0].present.size(); i++) small_operands_ += nest_.is_single(i);
 }
 
+LoopNest PointwiseBlocks::with_short_rows(LoopNest nest) {
+    constexpr int64_t step = 4 * lanes, shortest = 2 * step;
+    const int64_t extent = nest.dims[0].extent;
+    if (nest.dims.size() < 2 || extent <= longest_row || extent % step != 0) return nest;
+    const int64_t cols = step * largest_divisor(extent / step, longest_row / 2 / step);
+    if (cols < shortest) return nest;
+    nest.dims[0].extent = cols;
+    nest.dims.insert(nest.dims.begin() + 1, {extent / cols, nest.dims[0].present});
+    return nest;
+}
+
 Space PointwiseBlocks::space(const Machine &machine) const {
     Space space;
     std::set<int64_t> sizes;
@@ -44,6 +56,10 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         const int64_t size = size_of(machine, rows);
         if (fits(machine, tiling(machine, size, false))) sizes.insert(size);
     }
+    // Planes whose rows are whole.
+    if (nest_.dims.size() > 2 && !has_column() && whole.cols == whole.width)
+        for (int64_t planes = nest_.dims[2].extent; planes > 1; planes = (planes + 1) / 2)
+            if (fits(machine, tiling(machine, planes * largest(), false))) sizes.insert(planes * largest());
     // Rows with a number each are straight-line code where they are not whole vectors of such numbers.
     const bool short_code = !has_column() || largest() % lanes == 0 || largest() <= 4 * lanes;
     if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
@@ -64,7 +80,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
         const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
         const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
-        const int64_t rows = (t.rows * t.stored_cols / lanes + pads - 1) / pads * slots;
+        const int64_t rows = (t.vectors() + pads - 1) / pads * slots;
         return (buffers + groups - 1) / groups * rows + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
     });
     return space;
@@ -105,10 +121,12 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
         t.cols = t.width <= most ? t.width : std::max<int64_t>(lanes, most / 2);
         t.rows = std::min(block, t.height);
     }
+    if (block > t.height && nest_.dims.size() > 2) t.planes = block / t.height;
     t.guarded = t.cols % lanes != 0;
     t.stored_cols = round_up(t.cols, lanes);
     if (nest_.dims.size() > 1 && !in_parts && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
     t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
+    for (size_t d = 2; d < nest_.dims.size(); d++) t.blocks *= d > 2 ? nest_.dims[d].extent : (nest_.dims[d].extent + t.planes - 1) / t.planes;
     return t;
 }
 
@@ -118,10 +136,12 @@ StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &
     if (share > 0 && nest_.dims.size() == 1) return {of_each(unroll), 1};
     if (has_column() && !machine.timed()) return {1, t.rows % lanes == 0 ? lanes : t.rows};
     const int64_t vectors = t.stored_cols / lanes, across = largest_divisor(vectors, std::min(vectors, unroll));
+    if (share > 0 && t.planes > 1) return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / pads / across, 1, t.rows)), pads};
     if (share > 0) return {across, of_each(unroll / across)};
     // Numbers of rows are held while a row is computed.
     if (nest_.dims.size() == 1 || (has_column() && across < vectors)) return {across, 1};
-    return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows))};
+    const int64_t down = largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows));
+    return {across, down, down < t.rows ? 1 : largest_divisor(t.planes, std::clamp<int64_t>(unroll / (across * down), 1, t.planes))};
 }
 
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
@@ -138,9 +158,9 @@ double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &p
     if (!machine.timed()) return 1;
     constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
     const Tiling t = tiling(machine, point);
-    const int64_t page = page_elements(machine), part = t.rows * t.stored_cols / point["pads"];
+    const int64_t page = page_elements(machine), part = t.vectors() * lanes / point["pads"];
     const bool open = point["parts"] == in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
-    const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.rows * t.cols >= 2 * page;
+    const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.planes * t.rows * t.cols >= 2 * page;
     const double around = long_rows && t.guarded ? interleaved_ends : long_rows && pages ? interleaved_rows : interleaved;
     const double layout = open ? 1 : point["parts"] == 0 ? around : part < page ? less_than_a_page : more_than_a_page;
     return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
@@ -160,15 +180,15 @@ Tiling PointwiseBlocks::pages_tiling(int64_t block) {
     return t;
 }
 
-// Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
+// Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not divide.
 int64_t PointwiseBlocks::part_of(const Tiling &t, int64_t pads) const {
-    const int64_t all = nest_.dims.size() == 1 ? t.stored_cols / lanes : t.rows;
+    const int64_t all = nest_.dims.size() == 1 ? t.stored_cols / lanes : t.planes > 1 ? t.planes : t.rows;
     return all % pads == 0 ? all / pads : 0;
 }
 
 bool PointwiseBlocks::fits(const Machine &machine, const Tiling &t) const {
     const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
-    const int64_t rows = round_up(t.rows * t.stored_cols / lanes, machine.pad.count) * slots;
+    const int64_t rows = round_up(t.vectors(), machine.pad.count) * slots;
     return rows * (operands_ + 1) + machine.pad.count * (small_operands_ + spread_rows(machine, t)) <= machine.pad.count * machine.pad_rows() &&
            rows <= 4 * most_buffer_rows;
 }

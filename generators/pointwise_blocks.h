@@ -10,18 +10,20 @@
 
 namespace atalla {
 
-// Blocks of `cols` of the innermost dimension times `rows` of the next; the others are loops.
+// Blocks of `cols` of the innermost dimension times `rows` of the next, of whole ones times `planes` of the third; the others are loops.
 struct Tiling {
     int64_t width = 1, height = 1;   // of the whole result: innermost dimension, next dimension
-    int64_t cols = 1, rows = 1;
+    int64_t cols = 1, rows = 1, planes = 1;
     int64_t stored_cols = lanes;     // of a row in the pads
-    int64_t blocks = 1;              // of the two dimensions
+    int64_t blocks = 1;              // of all dimensions
     bool guarded = false;            // rows end inside a vector
+    int64_t vectors() const { return planes * rows * (stored_cols / lanes); }
 };
 
-// Vectors in straight-line code: so many beside each other in a row, of so many rows.
+// Vectors in straight-line code: so many beside each other in a row, of so many rows of so many planes.
 struct StraightVectors {
-    int64_t across = 1, down = 1;
+    int64_t across = 1, down = 1, deep = 1;
+    int64_t all() const { return across * down * deep; }
 };
 
 int64_t largest_divisor(int64_t of, int64_t most);
@@ -34,6 +36,9 @@ public:
     PointwiseBlocks() = default;
     // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
     PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns);
+
+    // Of two dimensions or more, with an innermost one that is longer than a tile's rows cut into equal ones where it divides.
+    static LoopNest with_short_rows(LoopNest nest);
 
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
     // goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some.
@@ -48,7 +53,7 @@ public:
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
     double transfer_slowdown(const Machine &machine, const Point &point) const;
     static bool single_numbers(const Point &point);
-    // Of the dimension that is divided among the pads (vectors of a row, or rows), what one of them gets; 0: it does not divide.
+    // Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
 
     int64_t operands() const { return operands_; }

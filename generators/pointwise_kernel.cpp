@@ -27,11 +27,11 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : nest_;
     const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
-    const bool many = t.blocks > 1 || rank > 2;
+    const bool many = t.blocks > 1 || paged;
 
     std::vector<Var> vars;
     for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
-    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), vu("v_unroll"), mu("m_unroll"), pu("p_unroll"), lane("lane");
+    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), qo("qo"), qi("qi"), vu("v_unroll"), mu("m_unroll"), qu("q_unroll"), pu("p_unroll"), lane("lane");
     Func out("result"), y("y");
 
     // ---- algorithm
@@ -129,15 +129,20 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     Var tile = no;
     if (rank > 1) {
         out.split(vars[1], mo, mi, size(t.rows), TailStrategy::ShiftInwards);
-        order.insert(order.end(), {mi, mo, no});
+        order.emplace_back(mi);
+        if (t.planes > 1) {
+            out.split(vars[2], qo, qi, size(t.planes), TailStrategy::ShiftInwards);
+            order.emplace_back(qi);
+        }
+        order.insert(order.end(), {mo, no});
         tile = mo;
-        for (size_t d = 2; d < rank; d++) order.emplace_back(vars[d]);
+        for (size_t d = 2; d < rank; d++) order.emplace_back(d == 2 && t.planes > 1 ? qo : vars[d]);
         out.reorder(order);
     }
     y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
     // Straight-line code goes round all pads, so that the pad of each access is known.
-    auto [across, down] = blocks_.straight(machine, t, point);
+    auto [across, down, deep] = blocks_.straight(machine, t, point);
     Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
     const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
     if (paged) {
@@ -147,6 +152,15 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         else y.split(n, n, vu, size(together)).reorder(vu, mu, n);
         across = together * pads / 2;
         down = 2;
+    } else if (share > 0 && t.planes > 1) {
+        y.split(vars[2], pu, vars[2], size(share));
+        std::vector<VarOrRVar> inner;
+        if (across > 1) inner.emplace_back(vu);
+        if (down > 1) inner.emplace_back(mu);
+        inner.insert(inner.end(), {pu, n, vars[1], vars[2]});
+        if (across > 1) y.split(n, n, vu, size(across));
+        if (down > 1) y.split(vars[1], vars[1], mu, size(down));
+        y.reorder(inner);
     } else if (share > 0) {
         const Var each = rank == 1 ? n : vars[1];
         const int64_t together = (rank == 1 ? across : down) / pads;
@@ -168,9 +182,10 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             y.reorder(n, mu, vars[1]);
             row = mu;
         }
+        if (deep > 1) y.split(vars[2], vars[2], qu, size(deep)).reorder(qu, vars[1], vars[2]);
     }
     // Two slots where transfers can run beside a loop that computes.
-    const bool ring = many && machine.timed() && vectors * t.rows > across * down;
+    const bool ring = many && machine.timed() && t.vectors() > across * down * deep;
     if (ring) y.hoist_storage_root().ring_buffer(2);
     in_pads({y});
     for (auto &[name, column] : columns) {
@@ -219,7 +234,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             bool root = false;
             if (!in_tile) {
                 if (nest.is_present(i, 0) && t.width > t.cols) at = no;
-                else if (level < rank && level >= 2) at = vars[level];
+                else if (level < rank && level >= 2) at = level == 2 && t.planes > 1 ? qo : vars[level];
                 else root = true;
             }
             if (root) rows.compute_root();
@@ -232,10 +247,12 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         in_pads({rows});
     }
     whole_loops(out);
-    const int64_t rows_of_part = share * (rank == 1 || paged ? 1 : vectors);
+    const int64_t rows_of_part = share * (rank == 1 || paged ? 1 : t.planes > 1 ? vectors * t.rows : vectors);
     for (size_t i = 0; i < names_.size(); i++) {
-        const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1));
-        kernel.layouts[name_of_rows(i)] = {size(pads), whole ? rows_of_part : 0};
+        const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1)), plane = t.planes > 1 && !paged;
+        // Of what has no rows a plane is one row.
+        const int64_t of_planes = !plane || !nest.is_present(i, 2) ? 0 : whole ? rows_of_part : nest.is_present(i, 0) ? share * vectors : 0;
+        kernel.layouts[name_of_rows(i)] = {size(pads), plane ? of_planes : whole ? rows_of_part : 0};
     }
     kernel.layouts["y"] = {size(pads), rows_of_part};
     std::vector<int64_t> extents;

@@ -155,6 +155,32 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
+// Operands without the middle dimension: blocks of whole planes, in parts and not, of which the last one begins earlier, and where rows end inside a vector.
+TEST(Pointwise, BlocksOfSeveralPlanes) {
+    const auto check = [&](const char *name, const std::string &shape, std::initializer_list<Point> points) {
+        const std::shared_ptr<const Workload> workload = find_operator("mul").workload({{"shape", shape}});
+        const Evaluator evaluator(workload, find_machine(name));
+        for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << shape << " at " << point.assignments() << " on " << name;
+        return evaluator.evaluate(*points.begin()).cycles;
+    };
+    const auto point = [](int64_t block, int64_t unroll, int64_t pads, int64_t parts) { return Point{{"block", block}, {"unroll", unroll}, {"pads", pads}, {"parts", parts}}; };
+    const int64_t together = check("ax01", "32x8x32,32x1x32", {point(256, 16, 2, 1), point(128, 32, 4, 1), point(256, 16, 4, 0), point(64, 4, 2, 0)});
+    EXPECT_LT(3 * together, 2 * check("ax01", "32x8x32,32x1x32", {point(8, 16, 4, 0)}));
+    check("ax01", "9x3x50,9x1x50", {point(12, 8, 2, 1), point(12, 16, 4, 0), point(27, 2, 1, 0)});
+    check("ax01", "3x7x4x64,3x7x1x64", {point(84, 32, 4, 0), point(16, 8, 2, 1)});
+    check("ax01", "2x9x4x64,9x1x64", {point(16, 32, 4, 0), point(16, 8, 2, 1)});
+    check("fsim", "9x3x50,9x1x50", {point(6, 8, 2, 0), point(3, 4, 2, 0)});
+}
+
+// A long row that others share is cut into rows of a plane, which is whole where it fits.
+TEST(Pointwise, LongRowsArePlanes) {
+    const std::shared_ptr<const Workload> workload = find_operator("mul").workload({{"shape", "12x32x128,1x32x128"}});
+    const Evaluator evaluator(workload, find_machine("ax01"));
+    const Point point = {{"block", 8}, {"unroll", 32}, {"pads", 4}, {"parts", 0}};
+    EXPECT_EQ(workload->words(find_machine("ax01"), point).substr(0, 35), "6 blocks of 2 times 4 rows of 1024,");
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // The reciprocals of divisors of rows, of columns and of one for all are made once.
 TEST(Pointwise, WhatOneDimensionHasIsComputedOnce) {
     for (const char *name : {"ax01", "fsim"}) {
