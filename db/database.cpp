@@ -36,6 +36,9 @@ Database::Database(const std::filesystem::path &file, Access access, int busy_mi
     if (std::filesystem::is_directory(file)) {
         throw Error(fmt::format("cannot open the database {}: it is a folder", file.string()));
     }
+    if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
+        throw Error(fmt::format("cannot open the database {}: it is a pipe or a device, not a file", file.string()));
+    }
     if (access == Access::ReadOnly && !std::filesystem::exists(file)) {
         throw Error(fmt::format("there is no database at {}; name another with --db, or tune something first", file.string()));
     }
