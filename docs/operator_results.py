@@ -45,6 +45,9 @@ CALLS = [
     ("ax01", "group_norm", "4x64x28x28,64,64", "--num-groups 8", None),
     ("ax01", "batch_norm", "4x64x28x28,64,64,64,64", "", None),
     ("ax01", "mul", "512x768,512x1", "", None),
+    ("ax01", "mul", "1x32x8x32,1x32x1x32", "", None),
+    ("ax01", "mul", "1x128x12x64,1x128x1x64", "", None),
+    ("ax01", "mul", "512x4096,4096", "", None),
     ("ax01", "sum", "512x1024", "--dim 1", None),
     ("ax01", "sum", "512x1024", "--dim 0", None),
     ("ax01", "amax", "512x1024", "--dim 1", None),
@@ -84,6 +87,9 @@ TAIL = """
   and each of several short planes lies in a pad of its own.
 * **expand** of a row brings as many copies as a tile holds, whose transfers are then repeated. That of a column is the pointwise kernel without an operator, whose values are spread
   over lanes in one loop of straight code for each block; where rows are 4 KB long the transfers of all pads stay in one bank group of the DRAM, at half the rate (128 x 1 to 128 x 2048: 50 %).
+* **Operands without an inner or outer dimension**, such as rotary embeddings have, are in blocks of several planes of whole rows, so that transfers are as long as those of equal shapes;
+  a long row that all planes share is cut into rows of its own. Numbers of rows beside them still take a plane at a time. Of the 2,836 cycles of 32 x 8 x 32 28 % are fetches of
+  code and as many waits for engines; the draft takes one block of 128 x 12 x 64 for slower than four, though it takes 17,895 cycles (`--effort exhaustive`) instead of 21,085.
 * **Orders that part neighbours** go through the array: 32 rows of a block are its weights, the rows of the identity, which stay in registers, are the product's. A block takes
   32 weights, 32 rows and the 31 cycles between them, 97 packets and some 20 cycles for the first sum, where DRAM takes 134; loads of four blocks are one transfer a pad, and so are results, a group of which leaves
   in each turn of the innermost loop. What is left are engines: a load and a result of one pad follow each other, and each begins with 40 cycles without data. Dimensions that are no multiples of 32 have a last
