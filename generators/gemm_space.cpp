@@ -154,7 +154,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          constexpr int64_t most_transfers = 16;
                          return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
                      });
-    // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before.
+    // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where the last
+    // block is not whole, all of it comes first.
     const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed());
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",

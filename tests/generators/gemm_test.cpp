@@ -91,7 +91,7 @@ TEST_F(Gemm, LargerShapesAndSchedules) {
 TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
     Random random(5);
-    for (const char *shape : {"100x96x64", "70x160x96"}) {
+    for (const char *shape : {"100x96x64", "70x160x96", "50x72x40", "40x67x64"}) {
         const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}});
         const Evaluator evaluator(workload, machine);
         for (const int64_t weight_unroll : {4, 8, 16, 32}) {
@@ -105,7 +105,7 @@ TEST_F(Gemm, OperandsThatStayInThePadsAreTransposedWhole) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
     Random random(6);
     std::vector<std::shared_ptr<const Workload>> workloads;
-    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96"}) workloads.push_back(op.workload({{"shape", shape}, {"b-layout", "kn"}}));
+    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96", "50x72x40", "40x67x64"}) workloads.push_back(op.workload({{"shape", shape}, {"b-layout", "kn"}}));
     // One B for each product, and one that several share.
     for (const char *shapes : {"3x70x64,3x64x96", "2x1x40x64,3x64x96"}) workloads.push_back(find_operator("matmul").workload({{"shape", shapes}}));
     for (const std::shared_ptr<const Workload> &workload : workloads) {
@@ -113,6 +113,19 @@ TEST_F(Gemm, OperandsThatStayInThePadsAreTransposedWhole) {
         const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}});
         for (const Point &point : sample_distinct(space, 8, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
     }
+}
+
+// The last block of columns begins earlier, by a multiple of the pads: its rows of B still go round all of them.
+TEST_F(Gemm, RowsOfBlocksThatBeginEarlierGoRoundThePads) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
+    const Point point = Point::parse("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
+                                     "rows=50,slots=2,sums_in_registers=1,weight_unroll=32");
+    codegen::CompileOptions options;
+    options.dump_after = "place";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    Evaluator(op.workload({{"shape", "100x72x64"}}), machine).compile(point, options);
+    EXPECT_NE(text.find("pads Bs: 144 rows, from row 52 of pad 0 1 2 3"), std::string::npos) << text;
 }
 
 // 4096 + 2^-13 - 4096: float32 loses the term in the middle, which is all of the result.
