@@ -14,6 +14,7 @@
 #include "isa/machine_parameters.h"
 #include "library/atlib_generated.h"
 #include "simulator/simulator.h"
+#include "simulator/tensor_places.h"
 
 namespace atalla {
 
@@ -21,9 +22,6 @@ namespace {
 
 constexpr uint32_t version = 1;
 constexpr size_t slot_bytes = 5;
-// Where tensors lie when a kernel is run: above the parameter block, each from the start of a DRAM row, which is where they lay
-// when it was tuned.
-constexpr uint64_t first_address = 0x1000, alignment = 0x800, between = 64;
 
 auto key(const LibraryKernel &kernel) { return std::tie(kernel.op, kernel.workload); }
 
@@ -229,8 +227,9 @@ KernelLibrary parse_library(std::span<const uint8_t> bytes) {
 }
 
 KernelLibrary read_library(const std::filesystem::path &file) {
-    std::ifstream in(file, std::ios::binary);
-    if (!in || std::filesystem::is_directory(file)) throw Error(fmt::format("cannot read the kernel library {}", file.string()));
+    std::ifstream in;
+    if (std::filesystem::is_regular_file(file)) in.open(file, std::ios::binary);
+    if (!in.is_open()) throw Error(fmt::format("cannot read the kernel library {}", file.string()));
     const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
     try {
         return parse_library(bytes);
@@ -273,16 +272,11 @@ std::vector<std::string> library_differences(const KernelLibrary &one, const Ker
 LibraryRun run_kernel(const KernelLibrary &library, const LibraryKernel &kernel, const std::vector<Bf16> &inputs) {
     if (inputs.size() != kernel.inputs.size()) throw Error(fmt::format("{} {} has {} inputs, not {}", kernel.op, kernel.workload, kernel.inputs.size(), inputs.size()));
     Program program = kernel.program;
-    std::vector<uint64_t> addresses;
-    uint64_t at = first_address;
-    const auto place = [&](const LibraryTensor &tensor) {
-        program.data[kernel.parameters + 4 * static_cast<uint32_t>(addresses.size())] = static_cast<uint32_t>(at);
-        addresses.push_back(at);
-        at = (at + static_cast<uint64_t>(tensor.elements()) * 2 + between + alignment - 1) / alignment * alignment;
-    };
-    for (const LibraryTensor &tensor : kernel.inputs) place(tensor);
-    for (const LibraryTensor &tensor : kernel.outputs) place(tensor);
-    if (at > static_cast<uint64_t>(library.machine.memory.bytes)) throw Error(fmt::format("the tensors of {} {} do not fit the memory of machine '{}'", kernel.op, kernel.workload, library.machine.name));
+    std::vector<uint64_t> bytes;
+    for (const LibraryTensor &tensor : kernel.inputs) bytes.push_back(static_cast<uint64_t>(tensor.elements()) * 2);
+    for (const LibraryTensor &tensor : kernel.outputs) bytes.push_back(static_cast<uint64_t>(tensor.elements()) * 2);
+    const std::vector<uint64_t> addresses = place_tensors(bytes, library.machine);
+    for (size_t i = 0; i < addresses.size(); i++) program.data[kernel.parameters + 4 * static_cast<uint32_t>(i)] = static_cast<uint32_t>(addresses[i]);
     Simulator simulator(library.machine);
     simulator.load(program);
     for (size_t i = 0; i < inputs.size(); i++) {

@@ -1,5 +1,6 @@
 // atalla-library from outside, with kernels that were tuned: what it writes, verifies and refuses.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "tests/tools/tool_fixture.h"
 
@@ -20,16 +21,17 @@ protected:
 TEST_F(Library, BuildsListsVerifiesAndCompares) {
     tune("32x32x32");
     tune("16x48x64");
+    tune("64x64x64");  // large enough that its tensors start in the middle of pages
     Output output = library("build -o one.atlib");
     ASSERT_EQ(output.status, 0) << output.error;
-    EXPECT_THAT(output.out, HasSubstr("one.atlib: 2 kernels for ax01"));
-    EXPECT_THAT(read("one.h"), HasSubstr("#define ONE_KERNELS 2"));
+    EXPECT_THAT(output.out, HasSubstr("one.atlib: 3 kernels for ax01"));
+    EXPECT_THAT(read("one.h"), HasSubstr("#define ONE_KERNELS 3"));
     ASSERT_EQ(library("build -o two.atlib").status, 0);
     EXPECT_EQ(read("one.atlib"), read("two.atlib")) << "the same database gives the same bytes";
     EXPECT_THAT(library("list one.atlib").out, HasSubstr("% of bound"));
     output = library("verify one.atlib");
     EXPECT_EQ(output.status, 0) << output.out << output.error;
-    EXPECT_THAT(output.out, HasSubstr("2 kernels run on random and special values: 2 give"));
+    EXPECT_THAT(output.out, HasSubstr("3 kernels run on random and special values: 3 give"));
     EXPECT_EQ(library("diff one.atlib two.atlib").status, 0);
     tune("8x8x8");
     ASSERT_EQ(library("build -o two.atlib").status, 0);
@@ -53,6 +55,8 @@ TEST_F(Library, WhatIsMissingIsNamed) {
     EXPECT_THAT(library("build --machine fsim -o y.atlib").error, HasSubstr("no winner to put into a library for fsim"));
     EXPECT_THAT(library("list shapes.json").error, HasSubstr("shapes.json: not a kernel library"));
     EXPECT_EQ(library("build -o /nowhere/y.atlib").status, 1);
+    ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
+    for (const char *other : {".", "none.atlib", "pipe"}) EXPECT_THAT(library("list " + std::string(other)).error, HasSubstr("cannot read the kernel library " + std::string(other)));
 }
 
 TEST_F(Library, AStaleWinnerIsNamedAndLeftOut) {
