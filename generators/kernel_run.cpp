@@ -1,7 +1,5 @@
 #include "generators/kernel_run.h"
 
-#include "simulator/tensor_places.h"
-
 namespace atalla {
 
 namespace {

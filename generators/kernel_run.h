@@ -7,14 +7,11 @@
 #include "codegen/compile.h"
 #include "generators/kernel_definition.h"
 #include "simulator/simulator.h"
+#include "simulator/tensor_places.h"
 
 namespace atalla {
 
 using TensorData = std::vector<uint16_t>;   // bf16 patterns, row-major
-
-// The first byte address from `at` on where a tensor of so many bytes should start: a multiple of 2 KiB; that of one to eight pages of the
-// DRAM in the middle of a page.
-uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine);
 
 // Byte addresses of inputs then outputs: above the parameter block, each at its tensor_start(). Error if memory cannot hold them.
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine);
