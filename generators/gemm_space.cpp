@@ -161,7 +161,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",
                      [=](const Point &point) {
                          const bool several = point["rows"] < shape.m || !shape.batch.empty();
-                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1 || !shape.b_transposed) && point["k_block"] == k_tiles);
+                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
                      });
     if (shape.inner) {
         // The first point takes the least room: where that is too much, no other need be looked at.
