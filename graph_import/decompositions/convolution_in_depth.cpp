@@ -1,5 +1,5 @@
 // A convolution of volumes is one of images: the slices that meet in a place of the result's depth are channels of one image.
-#include <algorithm>
+#include <optional>
 
 #include "graph_import/decompositions/expansion.h"
 
@@ -11,15 +11,10 @@ struct Axis {
     int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 };
 
-int64_t listed(const Node &node, const char *name, size_t at) {
-    const std::vector<int64_t> values = node.integers(name);
-    return values.size() == 1 ? values[0] : values.at(at);
-}
-
 // As much on both sides; nothing where that is not possible.
-std::optional<int64_t> padding_of(const Node &node, size_t at, const Axis &axis) {
-    if (node.target != "aten::conv3d.padding") return listed(node, "padding", at);
-    if (node.string("padding") == "valid") return 0;
+std::optional<int64_t> padding_of(const Expansion &e, size_t at, const Axis &axis) {
+    if (e.node.target != "aten::conv3d.padding") return e.listed("padding", at);
+    if (e.node.string("padding") == "valid") return 0;
     const int64_t both = axis.dilation * (axis.kernel - 1);
     return both % 2 == 0 ? std::optional(both / 2) : std::nullopt;
 }
@@ -64,8 +59,8 @@ bool in_depth(Expansion &e) {
     }
     std::vector<Axis> axes(3);
     for (size_t d = 0; d < axes.size(); d++) {
-        axes[d] = {of_weight[d + 2].value(), listed(e.node, "stride", d), 0, listed(e.node, "dilation", d)};
-        const std::optional<int64_t> padding = padding_of(e.node, d, axes[d]);
+        axes[d] = {of_weight[d + 2].value(), e.listed("stride", d), 0, e.listed("dilation", d)};
+        const std::optional<int64_t> padding = padding_of(e, d, axes[d]);
         if (!padding) return false;
         axes[d].padding = *padding;
     }

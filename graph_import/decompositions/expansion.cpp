@@ -17,6 +17,11 @@ ValueId Expansion::call(const std::string &target, std::vector<NamedArgument> ar
 
 void Expansion::last(const std::string &target, std::vector<NamedArgument> arguments) { replaced_ = make_call(target, std::move(arguments), node); }
 
+int64_t Expansion::listed(const char *name, size_t at) const {
+    const std::vector<int64_t> values = node.integers(name);
+    return values.size() == 1 ? values[0] : values.at(at);
+}
+
 ValueId Expansion::view(ValueId x, const Sizes &to) {
     return sizes(x) == to ? x : call("aten::view", {{"self", x}, {"size", to}}, to);
 }
@@ -41,16 +46,6 @@ ValueId Expansion::constant(const std::string &name, std::vector<int64_t> sizes,
     HostTensor data = make_tensor(result.dtype, std::move(sizes));
     for (size_t i = 0; i < values.size(); i++) store_double(mutable_data(data) + static_cast<int64_t>(i) * element_bytes(result.dtype), result.dtype, values[i]);
     return graph_.add_constant(fmt::format("{}_{}", name_, name), std::move(data));
-}
-
-Sizes Expansion::broadcast(ValueId a, ValueId b) const {
-    Sizes longer = sizes(a), shorter = sizes(b);
-    if (longer.size() < shorter.size()) std::swap(longer, shorter);
-    for (size_t i = 0; i < shorter.size(); i++) {
-        SymInt &size = longer[longer.size() - 1 - i];
-        if (size == SymInt(1)) size = shorter[shorter.size() - 1 - i];
-    }
-    return longer;
 }
 
 }  // namespace atalla

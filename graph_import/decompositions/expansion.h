@@ -22,6 +22,8 @@ public:
 
     const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
     ValueId tensor(std::string_view name) const { return node.tensor(name); }
+    // Of an argument with a number for each axis, or one for all.
+    int64_t listed(const char *name, size_t at) const;
     // From the front, of a tensor of this rank.
     static size_t dimension(int64_t dim, size_t rank) { return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim); }
 
@@ -46,7 +48,7 @@ public:
     ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values);
     const HostTensor *constant_data(ValueId id) const { return graph_.constant_data(id); }
 
-    Sizes broadcast(ValueId a, ValueId b) const;
+    Sizes broadcast(ValueId a, ValueId b) const { return atalla::broadcast(sizes(a), sizes(b)); }
 
 private:
     Graph &graph_;

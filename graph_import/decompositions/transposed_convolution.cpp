@@ -17,11 +17,6 @@ struct Axis {
     int64_t left_out() const { return stride == 1 && padding < kernel ? 0 : padding; }
 };
 
-int64_t listed(const Node &node, const char *name, size_t at) {
-    const std::vector<int64_t> values = node.integers(name);
-    return values.size() == 1 ? values[0] : values.at(at);
-}
-
 // [in][out of a group][kernel...] as [groups * out of a group * strides...][in of a group][taps...].
 std::vector<double> phases(const HostTensor &weight, int64_t groups, const Axis &y, const Axis &x) {
     const HostTensor dense = dense_copy(weight);
@@ -48,9 +43,9 @@ bool transposed(Expansion &e) {
     const std::vector<int64_t> from = constant_sizes(e.sizes(input)), to = constant_sizes(e.result.sizes);
     std::vector<Axis> axes(2);
     for (size_t d = 0; d < dims; d++) {
-        if (listed(e.node, "dilation", d) != 1) return false;
+        if (e.listed("dilation", d) != 1) return false;
         Axis &axis = axes[2 - dims + d];
-        axis = {weight->sizes[2 + d], listed(e.node, "stride", d), listed(e.node, "padding", d), to[2 + d]};
+        axis = {weight->sizes[2 + d], e.listed("stride", d), e.listed("padding", d), to[2 + d]};
         if (axis.left_out() + axis.size > (from[2 + d] + 2 * axis.around() - axis.taps() + 1) * axis.stride) return false;
     }
     const auto &[y, x] = std::tie(axes[0], axes[1]);

@@ -121,7 +121,8 @@ private:
         const ValueId mask = node.tensor(fill ? "mask" : "condition");
         const std::optional<double> hidden = number(node, fill ? "value" : "other");
         const auto *inside = std::get_if<ValueId>(node.find("self"));
-        if (inside == nullptr || !hidden || !(*hidden <= lowest_score) || graph_.type(mask).dtype != DType::Bool || rank(mask) < 2) return false;
+        // A mask that has more heads than the scores would give the result more than the queries have.
+        if (inside == nullptr || !*inside || !(graph_.type(*inside).sizes == graph_.type(node.outputs[0]).sizes) || !hidden || !(*hidden <= lowest_score) || graph_.type(mask).dtype != DType::Bool || rank(mask) < 2) return false;
         Scores found = scores;
         if (!read(made_by(*inside), found)) return false;
         const std::optional<ValueId> attends = flags_of(mask, fill, std::isinf(*hidden), node);
@@ -162,12 +163,6 @@ private:
             sum = rewriter_.insert(make_call("aten::add.Tensor", {{"self", sum}, {"other", masks[i]}}, origin), graph_.value(sum).name + "_masks", dense_type(graph_.type(sum).dtype, sizes));
         }
         return sum;
-    }
-    static Sizes broadcast(Sizes longer, Sizes shorter) {
-        if (longer.size() < shorter.size()) std::swap(longer, shorter);
-        for (size_t i = 0; i < shorter.size(); i++)
-            if (SymInt &size = longer[longer.size() - 1 - i]; size == SymInt(1)) size = shorter[shorter.size() - 1 - i];
-        return longer;
     }
 
     // [.., depth, keys] as [.., keys, depth]: passes over transposes join this one with others.

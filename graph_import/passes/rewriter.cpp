@@ -87,6 +87,13 @@ void Rewriter::finish() {
 
 bool same_type(const TensorType &a, const TensorType &b) { return a.dtype == b.dtype && a.sizes == b.sizes; }
 
+Sizes broadcast(Sizes a, Sizes b) {
+    if (a.size() < b.size()) std::swap(a, b);
+    for (size_t i = 0; i < b.size(); i++)
+        if (SymInt &size = a[a.size() - 1 - i]; size == SymInt(1)) size = b[b.size() - 1 - i];
+    return a;
+}
+
 TensorType dense_type(DType dtype, Sizes sizes) {
     TensorType type{dtype, std::move(sizes), {}, 0};
     type.strides.resize(type.sizes.size());

@@ -67,11 +67,11 @@ def _value(expression, sizes):
                 return -of(operand)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _operators:
                 return _operators[type(op)](of(left), of(right))
-            case ast.Call(func=ast.Name(id="min" | "max" as name), args=args):
+            case ast.Call(func=ast.Name(id="min" | "max" as name), args=args) if args:
                 return {"min": min, "max": max}[name](map(of, args))
         refuse()
 
     try:
         return of(ast.parse(expression, mode="eval").body)
-    except SyntaxError:
+    except (SyntaxError, ArithmeticError, RecursionError):
         refuse()

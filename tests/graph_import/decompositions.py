@@ -134,6 +134,7 @@ def cases():
     add("attention_of_one_batch", lambda q, k, v: torch.bmm(torch.softmax(torch.bmm(q, k), 2), v), f32(3, 5, 4), f32(3, 4, 6), f32(3, 6, 2))
     add_attention("with_weights", lambda q, k, v: ((w := (q @ k.transpose(-2, -1)).softmax(-1)) @ v, w))
     add_attention("of_one_head", lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-1) @ v, heads=1)
+    add_attention("of_more_masks", lambda q, k, v, hides: (q[:1] @ k[:1].transpose(-2, -1)).masked_fill(hides, -math.inf).softmax(-1) @ v[:1], torch.rand(2, 1, 5, 6) > 0.8)
     add_attention("along_queries", lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-2) @ v)
 
     def add_in_depth(name, size, weight, dialect="functional", **how):

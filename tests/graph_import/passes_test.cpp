@@ -210,8 +210,8 @@ TEST(Passes, AttentionThatIsWrittenOutIsOneOperator) {
     EXPECT_TRUE(attention_of(scaled)->is_none("attn_mask"));
     EXPECT_EQ(count(scaled, "aten::permute"), 0) << "keys as they were";
     EXPECT_TRUE(attention_of(causal)->flag("is_causal") && attention_of(causal)->is_none("attn_mask"));
-    // Weights that are a result, heads that broadcast, and softmax along queries.
-    for (const char *name : {"with_weights", "of_one_head", "along_queries"}) EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
+    // Weights that are a result, heads or masks that broadcast, and softmax along queries.
+    for (const char *name : {"with_weights", "of_one_head", "of_more_masks", "along_queries"}) EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
 }
 
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {

@@ -178,7 +178,7 @@ def test_sizes_that_follow_from_expressions(tmp_path, monkeypatch):
         compiled(torch.randn(4, 66))
 
 
-@pytest.mark.parametrize("expression", ["s7.__class__", "(s7,) * 9", "2 ** s7", "abs(s7)", "2 * s7 +"])
+@pytest.mark.parametrize("expression", ["s7.__class__", "(s7,) * 9", "2 ** s7", "abs(s7)", "2 * s7 +", "s7 // 0", "min() + s7"])
 def test_sizes_are_sums_and_products(expression):
     symbols = {"s7": {"name": "s7", "least": 1, "most": 9}}
     assert bind([{"name": "x", "sizes": ["2*s7 + 1"]}], symbols, [(7,)]) == {"s7": 3}
