@@ -33,9 +33,13 @@ public:
             define_product(products);
         }
         define_result();
-        schedule_result();
+        if (shape_.channels_last) {
+            schedule_places_of_result();
+        } else {
+            schedule_result();
+            schedule_back();
+        }
         schedule_image(out);
-        schedule_back();
         for (Products &products : products_) schedule_product(products);
         return kernel();
     }
@@ -114,18 +118,25 @@ private:
         const Expr at = plan_.in_line ? Expr(r.x) : r.y * plan_.strip_columns + r.x;
         sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b) : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
-        if (one_size()) finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
+        // Nothing else is done with results that are not turned back.
+        const auto result = [&](const Expr &sum) { return shape_.channels_last ? shape_.epilogue.apply(sum) : sum; };
+        if (one_size()) finished(o, p, yb, co, g, b) = result(sums(o, p % strip, p / strip, yb, co, g, b));
         else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
     }
     // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
     Expr image_of(const Strips &strips) {
         if (plan_.in_line) return image(q, st * plan_.strip_columns + rx + ry * (static_cast<int>(shape_.dilation_y) * columns_), t, yb, g, b);
         const int across = columns_ / plan_.strip_columns;
-        const Expr row = strips.first + st / across * strips.rows + ry, column = st % across * plan_.strip_columns + rx;
-        return image(q, column, image_row(row, t), yb, g, b);
+        const Expr in_block = strips.first + st / across * strips.rows + ry, column = st % across * plan_.strip_columns + rx;
+        if (shape_.channels_last) return image(q, column, image_row(in_block, t) + frame_.first_window(yb) * tap_tiles_, yb, g, b);
+        return image(q, column, image_row(in_block, t), yb, g, b);
     }
     bool one_size() const { return products_.size() == 1; }
     void define_result() {
+        if (shape_.channels_last) {
+            out(o, p, yb, g, b) = finished(o % lanes, p, yb, o / lanes, g, b);
+            return;
+        }
         // Back: 32 places are the weights, and row i of the product is output channel i.
         back.weights(k, w, pt, yb, co, g, b) = finished(k, pt * lanes + w, yb, co, g, b);
         back.rows(k, i) = identity(k, i);
@@ -146,10 +157,27 @@ private:
 
     // The loop over blocks of output channels.
     LoopLevel products_at(const Products &product) const {
+        if (shape_.channels_last) return LoopLevel(out, oo);
         if (!one_size()) return LoopLevel(finished, product.all.z);
         return back_at_end_ ? LoopLevel(finished, co) : LoopLevel(out, oo);
     }
 
+    // Places as rows of the tensor, 32 channels of each at a time.
+    void schedule_places_of_result() {
+        const int extents[] = {out_, plan_.pixels, plan_.blocks, groups(), static_cast<int>(shape_.images)};
+        Var vars[] = {o, p, yb, g, b};
+        for (size_t d = 0; d < 5; d++) out.bound(vars[d], 0, extents[d]);
+        Var oi("oi");
+        out.split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf).reorder({oi, p, oo, yb, g, b});
+        whole_loops(out);
+        fix_shape(out.output_buffer(), {out_, plan_.pixels, plan_.blocks, shape_.groups, shape_.images});
+        const int place = out_ * groups(), row = columns_ * place;
+        const int strides[] = {1, place, plan_.block_step * row, out_, static_cast<int>(shape_.rows()) * row};
+        for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
+        finished.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
+        two_slots(finished, tiles_of(out_) * blocks());
+        in_pads({finished});
+    }
     void schedule_result() {
         const int extents[] = {plan_.pixels, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
         Var vars[] = {p, yb, o, g, b};
@@ -235,7 +263,7 @@ private:
     KernelDefinition kernel() const {
         KernelDefinition kernel = kernel_of(out, f, bias);
         if (machine_.timed()) {
-            if (results_by_channel()) kernel.layouts["planes"] = {0, plan_.tiles_turned_back()};
+            if (results_by_channel() && !shape_.channels_last) kernel.layouts["planes"] = {0, plan_.tiles_turned_back()};
             for (const Products &product : products_)
                 if (along_taps()) kernel.lay_out(product.filter, {0, static_cast<int>(shape_.k_tiles())});
         }
@@ -333,7 +361,7 @@ ConvolutionBand ConvolutionShape::band() const {
 }
 
 bool ConvolutionShape::passes_matrices() const {
-    if (!packed || groups == 1 || in > 1 || out > 1 || dilation_x * (kernel_x - 1) + 1 > lanes) return false;
+    if (!packed || channels_last || groups == 1 || in > 1 || out > 1 || dilation_x * (kernel_x - 1) + 1 > lanes) return false;
     const ConvolutionDiagonal d = diagonal();
     return d.parts == 1 || padding_x <= d.places * stride_x;
 }

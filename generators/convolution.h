@@ -1,4 +1,4 @@
-// Convolutions of images in PyTorch's layout: implicit im2col in the pads, no im2col in memory.
+// Convolutions of images, in PyTorch's layout or with channels innermost: implicit im2col in the pads, no im2col in memory.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,8 @@ struct ConvolutionShape {
     // F is [groups][band().tiles][kernel_x][out][band().rows][channels][window]: the kernel's column for each row of the result in a
     // band, zero where the window has no row or channel of the kernel.
     bool banded = false;
+    // X is [images][height][width][groups * in], the output [images][rows()][columns()][groups * out]: with `packed`, nothing is turned.
+    bool channels_last = false;
     // With `packed`: columns of the kernel may share k tiles. That saves additions and takes a turn of the image for each row of the result.
     bool shares = false;
 
@@ -86,7 +88,7 @@ struct ConvolutionShape {
     }
     // The class whose places in front of a row of the image are not all outside of it; -1 if there is none.
     int64_t class_at_edge() const;
-    int64_t lane_rows() const { return in > 16 ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
+    int64_t lane_rows() const { return in > 16 || channels_last ? 1 : (kernel_y + least_row_tiles() - 1) / least_row_tiles(); }
     bool rows_on_lanes() const { return lane_rows() > 1; }
     // Rows of the result whose windows share lanes where F is packed so, and the lanes of a channel: rows of the kernel, or of the image
     // where there are several rows of the result.
@@ -119,9 +121,9 @@ struct ConvolutionShape {
     // Are the places of the result those of the image, so that both may pass without regard to where rows end?
     // Rows and strips begin in the same pad, so that the pad of every place is known.
     static constexpr int64_t places_together = 4;
-    bool places_in_line() const { return !rows_on_lanes() && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
+    bool places_in_line() const { return !rows_on_lanes() && !channels_last && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
     // Rows of a narrow image of whole blocks of channels that fit the lanes when they are turned at once.
-    int64_t narrow_rows() const { return rows_on_lanes() || in % lanes != 0 ? 1 : std::clamp<int64_t>(lanes / width, 1, height); }
+    int64_t narrow_rows() const { return rows_on_lanes() || channels_last || in % lanes != 0 ? 1 : std::clamp<int64_t>(lanes / width, 1, height); }
     // Places in line that are turned at once: equal parts of a plane.
     int64_t line_lanes() const { return equal_part(height * width); }
     // With shared_columns(), whose places follow each other, too: equal parts of all.
@@ -136,7 +138,10 @@ struct ConvolutionShape {
     // The band of rows of the result with the fewest steps of the array; one row where F is not banded. Window 0: none fits the lanes.
     ConvolutionBand band() const;
     // Extents, innermost first.
-    std::vector<int64_t> x_extents() const { return {width, height, in * groups * images}; }
+    std::vector<int64_t> x_extents() const { return channels_last ? std::vector{in * groups, width, height, images} : std::vector{width, height, in * groups * images}; }
+    // Elements of X in front of those of a group of an image, and from there to one of its elements.
+    int64_t x_base(int64_t image, int64_t group) const { return channels_last ? image * height * width * groups * in + group * in : (image * groups + group) * in * height * width; }
+    int64_t x_offset(int64_t channel, int64_t row, int64_t column) const { return channels_last ? (row * width + column) * groups * in + channel : (channel * height + row) * width + column; }
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
         if (!packed) return {kernel_x, kernel_y, in, out * groups};
@@ -145,7 +150,7 @@ struct ConvolutionShape {
         return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups} : std::vector{in, kernel_x, kernel_y, out * groups};
     }
     std::vector<int64_t> bias_extents() const { return {out * groups}; }
-    std::vector<int64_t> out_extents() const { return {columns(), rows(), out * groups * images}; }
+    std::vector<int64_t> out_extents() const { return channels_last ? std::vector{out * groups, columns(), rows(), images} : std::vector{columns(), rows(), out * groups * images}; }
 
 private:
     // Of so many places, at most 32.

@@ -16,7 +16,7 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
       step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
       line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
-      image_at_once_(point["image_at_once"] != 0),
+      image_at_once_(point["image_at_once"] != 0), frame_(shape, plan_),
       rows_together_(point["rows_together"] != 0 ? static_cast<int>(shape.narrow_rows()) : 1),
       band_(static_cast<int>(shape.band_rows())), rest_(static_cast<int>(shape.rest_rows())),
       window_places_(round_up(columns_, static_cast<int>(ConvolutionShape::places_together))) {}
@@ -36,6 +36,10 @@ Expr ConvolutionImage::element(const Expr &column, const Expr &row, const Expr &
 // the kernel's rows are on lanes.
 void ConvolutionImage::define_image() {
     identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+    if (shape_.channels_last) {
+        define_places();
+        return;
+    }
     if (plan_.in_line) {
         define_line();
         return;
@@ -111,6 +115,7 @@ std::vector<RDom> ConvolutionImage::borders() const {
     const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
     const int right = std::clamp(ceil_div(std::max(0, width_ + padding_x_ - reach), stride_x_), 0, columns_);
     std::vector<RDom> all;
+    if (shape_.channels_last) return all;
     if (left > 0) all.push_back(RDom(0, left, 0, image_z(), "left"));
     if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
     // The rows that the padding adds, which are not turned with the image's own.
@@ -205,6 +210,10 @@ void ConvolutionImage::two_slots(Func func, int64_t blocks) const {
 
 void ConvolutionImage::schedule_image(Func out) {
     identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
+    if (shape_.channels_last) {
+        schedule_places(out);
+        return;
+    }
     if (plan_.in_line) {
         schedule_line(out);
         return;

@@ -9,6 +9,17 @@
 
 namespace atalla {
 
+// With channels innermost, the rows of the image that a block's windows see, with the padding above and below: as many elements for every block.
+struct ImageFrame {
+    ImageFrame(const ConvolutionShape &shape, const ConvolutionPlan &plan);
+    // The first row of the image that a block has, and the row of the frame in which its first window begins.
+    Halide::Expr start(const Halide::Expr &block) const;
+    Halide::Expr first_window(const Halide::Expr &block) const;
+
+    int before = 0, elements = 0, rows = 0;   // of the padding above, of the image, and all
+    int step = 0, last = 0, blocks = 1;       // from block to block, and the last one's start
+};
+
 class ConvolutionImage {
 protected:
     struct Dot {
@@ -52,6 +63,7 @@ protected:
     int line_lead() const { return round_up(taps_x_ / stride_x_ + 1, static_cast<int>(machine_.pad.count)); }
     const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
+    const ImageFrame frame_;   // with channels innermost
     const int rows_together_;   // of the image, which are turned at once
     const int band_;   // rows of the result that the lanes of one place serve
     const int rest_, window_places_;   // rows of the kernel whose columns are lanes, and places of a row of the result that have a window of them: whole turns of the pads
@@ -71,7 +83,7 @@ private:
     void schedule_windows(Halide::Func out);
     std::vector<Halide::Expr> raw_at(const Halide::Expr &column, const Halide::Expr &channel, const Halide::Expr &row, const Halide::Expr &part, const Halide::Expr &channels, const Halide::Expr &block) const;
     // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
-    bool image_by_channel() const { return by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
+    bool image_by_channel() const { return !shape_.channels_last && by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_); }
     std::vector<Halide::RDom> borders() const;
     int image_rows() const { return folded_ ? plan_.rows / band_ : raw_rows(); }   // of what only fills up a last strip the kernel's rows on lanes need none
     // Rows that lanes name and the kernel does not have: the row behind the image's, of zeros, stands for them.
@@ -90,6 +102,9 @@ private:
     void define_shifted();
     void define_columns();
     void schedule_columns(Halide::Func out);
+    // Channels innermost.
+    void define_places();
+    void schedule_places(Halide::Func out);
     int image_z() const { return image_rows() * tap_tiles_; }
 
     // Columns of the kernel, places of a tile, rows or groups of them, tiles of a row, blocks of channels.
@@ -107,6 +122,8 @@ private:
     Halide::Func edge_place{"edge_place"};
     Dot edges{"edges"};
     Halide::RDom edge_;
+    // Channels innermost: places of a row, columns of the kernel, blocks of channels, rows.
+    Halide::RDom brought_{0, columns_, 0, taps_x_, 0, channel_tiles_, 0, frame_.elements, "brought"};
     std::vector<Halide::RDom> zeros_;   // in line: places around the image and beside its rows
 };
 

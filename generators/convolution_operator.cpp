@@ -58,14 +58,18 @@ public:
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
         const ConvolutionShape &s = shape_;
-        for (int64_t plane = 0; plane < s.images * s.groups * s.out; plane++) {
-            const int64_t image = plane / (s.groups * s.out), channel = plane % (s.groups * s.out), group = channel / s.out;
-            const uint16_t *x = inputs[0].data() + (image * s.groups + group) * s.in * s.height * s.width, *f = inputs[1].data();
+        const auto append = [&](int64_t image, int64_t channel, int64_t y, int64_t column) {
+            const int64_t group = channel / s.out;
+            const uint16_t *x = inputs[0].data() + s.x_base(image, group), *f = inputs[1].data();
             if (s.banded) f += (group * s.band().tiles * s.kernel_x * s.out + channel % s.out) * s.band().rows * s.band().lanes();
             else f += (group * s.out + (s.packed ? s.packed_channel(channel % s.out) : channel % s.out)) * (inputs_[1].elements() / (s.groups * s.out));
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
-            for (int64_t y = 0; y < s.rows(); y++)
-                for (int64_t column = 0; column < s.columns(); column++) append_sum(x, f, y, column, bias, result);
+            append_sum(x, f, y, column, bias, result);
+        };
+        const int64_t channels = s.groups * s.out, places = s.rows() * s.columns();
+        for (int64_t at = 0; at < s.images * channels * places; at++) {
+            const int64_t image = at / (channels * places), channel = s.channels_last ? at % channels : at / places % channels, place = s.channels_last ? at / channels % places : at % places;
+            append(image, channel, place / s.columns(), place % s.columns());
         }
         return {shape_.epilogue.reference(std::move(result), sum_ulps())};
     }
@@ -80,7 +84,7 @@ public:
         (banded ? arranged.banded : arranged.packed) = true;
         // Fewer additions count where the adder sums.
         arranged.shares = true;
-        arranged.shares = !banded && !machine.sa.psum_in && arranged.sharing_pays();
+        arranged.shares = !banded && !shape_.channels_last && !machine.sa.psum_in && arranged.sharing_pays();
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         try {
             return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
@@ -144,7 +148,7 @@ private:
                         const int64_t row = (band > 1 ? y / band * band * s.stride_y + tap : y * s.stride_y + tap * s.dilation_y) - s.padding_y, at = column * s.stride_x + v * s.dilation_x - s.padding_x;
                         if (channel >= s.in || tap >= (band > 1 ? window : s.kernel_y) || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
                         const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * window + l % window : (tap * s.kernel_x + v) * s.in + channel;
-                        dot += static_cast<double>(bf16_float(x[(channel * s.height + row) * s.width + at])) * bf16_float(f[s.packed ? packed : (channel * s.kernel_y + tap) * s.kernel_x + v]);
+                        dot += static_cast<double>(bf16_float(x[s.x_offset(channel, row, at)])) * bf16_float(f[s.packed ? packed : (channel * s.kernel_y + tap) * s.kernel_x + v]);
                         within = std::max(within, std::abs(dot));
                     }
                     sum += dot;
@@ -278,19 +282,25 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
         if (!condition) throw Error(op + ": " + message);
     };
     Shape x = request.shape("input"), f = request.shape("weight");
-    const std::string layout = request.word("weight_layout");
+    const std::string layout = request.word("weight_layout"), of_image = request.word("layout");
+    demand(of_image == "nchw" || of_image == "nhwc", fmt::format("layout must be nchw or nhwc, not '{}'", of_image));
     demand(layout == "oihw" || layout == "packed" || layout == "shared" || layout == "banded", fmt::format("weight_layout must be oihw, packed, shared or banded, not '{}'", layout));
     const bool line = op == "conv1d" || (op != "conv2d" && f.size() == 3);
     const size_t rank = line ? 3 : 4;
     demand(f.size() == rank, fmt::format("the weight must have {} dimensions, not {}", rank, f.size()));
     demand(x.size() == rank || x.size() + 1 == rank, fmt::format("the input must have {} or {} dimensions, not {}", rank - 1, rank, x.size()));
     if (x.size() + 1 == rank) x.insert(x.begin(), 1);
+    ConvolutionShape shape;
+    shape.channels_last = of_image == "nhwc";
+    if (shape.channels_last) {
+        demand(layout == "oihw" || layout == "packed", fmt::format("weights of images with channels innermost are oihw or packed, not {}", layout));
+        std::rotate(x.begin() + 1, x.end() - 1, x.end());
+    }
     if (line) {
         x.insert(x.begin() + 2, 1);
         f.insert(f.begin() + 2, 1);
     }
     if (request.attributes.contains("transposed")) demand(!request.flag("transposed"), "transposed convolutions are not supported");
-    ConvolutionShape shape;
     shape.epilogue = epilogue;
     shape.shares = layout == "shared";
     shape.packed = layout == "packed" || shape.shares;
@@ -328,6 +338,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     if (x[0] == 0 || f[0] == 0) {
         Shape result = {x[0], f[0], shape.rows(), shape.columns()};
         if (line) result.erase(result.begin() + 2);
+        if (shape.channels_last) std::rotate(result.begin() + 1, result.begin() + 2, result.end());
         if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
         return constant_workload(request, result);
     }
@@ -335,7 +346,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     demand(!shape.shares || shape.shared_columns() > 0, "columns of this kernel cannot share k tiles, as the weight layout shared has it");
     auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
     if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
-    return is_depthwise(shape) ? depthwise_workload(request, shape, std::move(workload)) : std::unique_ptr<Workload>(std::move(workload));
+    return is_depthwise(shape) && !shape.channels_last ? depthwise_workload(request, shape, std::move(workload)) : std::unique_ptr<Workload>(std::move(workload));
 }
 
 }  // namespace
@@ -355,6 +366,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
     const nlohmann::json one = nlohmann::json::array({1}), zero = nlohmann::json::array({0});
     row.attributes = {{"stride", "steps of the kernel", one}, {"padding", "zeros on every side; of an image four numbers, above, left, below, right; of a line two", zero}, {"dilation", "steps between the elements of the kernel", one},
                       {"groups", "groups of channels that do not mix", 1},
+                      {"layout", "of the image and the result: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"},
                       {"weight_layout", "how the weight lies in memory: oihw, as PyTorch has it, or packed or shared, as the kernel reads it: docs/convolution.md", "oihw"}};
     row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
     row.make_with = make_with;

@@ -1,4 +1,5 @@
 #include "generators/convolution_space.h"
+#include "generators/convolution_image.h"
 
 #include <algorithm>
 
@@ -24,8 +25,20 @@ int64_t image_columns(const ConvolutionShape &shape) {
     return round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together);
 }
 
+// Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the results, two slots of what follows itself.
+int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    const ConvolutionPlan plan(shape, point);
+    const int64_t blocks = plan.blocks * shape.groups * shape.images, pixels = plan.stored_pixels(), filter = lanes * shape.k_tiles();
+    const auto slots = [&](int64_t count) { return count > 1 && machine.timed() ? 2 : 1; };
+    const int64_t image = ImageFrame(shape, plan).rows * round_up(shape.columns(), machine.pad.count) * shape.kernel_x * shape.channel_tiles();
+    const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
+    const int64_t outputs = slots(tiles_of(shape.out) * blocks);
+    return image * slots(blocks) + (shape.packed ? outputs * filter : filter) + raw_kernel + outputs * pixels + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
+}
+
 // Rows that all buffers take.
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    if (shape.channels_last) return pad_rows_of_places(shape, machine, point);
     const ConvolutionPlan plan(shape, point);
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;   // first rows of the first block and the last
@@ -124,6 +137,9 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                      });
     space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
                      [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
+    if (shape.channels_last)
+        space.constraint("places", {"image_at_once", "strips_alike", "back_at_end"}, "With channels innermost nothing is turned: each block brings its rows, strips are alike, and results leave 32 channels at a time.",
+                         [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] && !point["back_at_end"]; });
     if (kernels_stream)
         space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
                          "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, and results need not be turned.", [band](const Point &point) {
@@ -196,6 +212,13 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
     const double waited = point["image_at_once"] ? beats(shape.in * shape.height * shape.width) / plan.blocks
                                                  : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width + (plan.blocks > 1 ? shape.out * plan.pixels : 0));
+    if (shape.channels_last) {
+        // The rows of the next block, the next weights and the results pass beside the visits. DRAM reads 64 bytes at a time.
+        constexpr double start = 2500, beat_cycles = 1.5;
+        const double rows = beat_cycles * beats(shape.in * ImageFrame(shape, plan).elements * shape.columns() * shape.kernel_x), weights = beats(shape.k_tiles() * lanes * lanes);
+        const double others = beat_cycles * (rows + out_tiles * (weights + beats(plan.pixels * lanes)));
+        return start + rows + weights + problems * std::max(out_tiles * strips, others);
+    }
     if (channels > 0) return 4000 + problems * (image + waited + strips / static_cast<double>(shape.band_rows()) * static_cast<double>(shape.out) / channels);
     return 4000 + problems * (image + waited + out_tiles * (kernel + strips + results) + times * cold_results);
 }

@@ -389,6 +389,49 @@ TEST(Convolution, DepthwiseWithChannelsInnermost) {
 }
 
 // Pointwise operators behind a convolution run in its kernel: products of channels, in bands, windows over planes and over places.
+// Channels innermost: the image is not turned. Blocks of rows with padding above and below, steps, distances, groups, several images, channels that
+// end inside a vector on either side, kernels beyond the image, lines.
+TEST(Convolution, OfImagesWithChannelsInnermost) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x12x12x64,64x64x3x3,64"}, {"padding", "1"}},
+        {{"shape", "2x9x7x40,36x40x3x3"}, {"padding", "1"}, {"stride", "2"}},
+        {{"shape", "1x8x13x64,64x32x3x3"}, {"groups", "2"}, {"padding", "2,1"}, {"dilation", "2,1"}},
+        {{"shape", "1x14x14x96,32x96x1x1,32"}, {"stride", "2"}},
+        {{"shape", "1x6x31x3,5x3x5x4,5"}, {"padding", "0,3,2,1"}, {"stride", "1,2"}},
+        {{"shape", "1x2x1x33,33x33x3x3"}, {"padding", "1"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"})
+            for (const char *weights : {"packed", "oihw"}) {
+                const Machine machine = find_machine(name);
+                WorkloadArguments arguments = call;
+                arguments["layout"] = "nhwc";
+                arguments["weight_layout"] = weights;
+                const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+                SCOPED_TRACE(fmt::format("{} on {}, {}", workload->title(), machine.name, weights));
+                const Evaluator evaluator(workload, machine, 3);
+                Random random(23);
+                for (int i = 0; i < 2; i++) check_sampled_point(*workload, machine, evaluator, random);
+            }
+}
+
+TEST(Convolution, ChannelsInnermostMeanTheSame) {
+    const std::shared_ptr<const Workload> inside = find_operator("conv2d").workload({{"shape", "2x5x6x3,4x3x3x2,4"}, {"padding", "1"}, {"layout", "nhwc"}});
+    const std::shared_ptr<const Workload> planes = find_operator("conv2d").workload({{"shape", "2x3x5x6,4x3x3x2,4"}, {"padding", "1"}});
+    const std::vector<TensorData> inputs = random_inputs(inside->inputs(), DataSet::Normal, 5);
+    std::vector<TensorData> turned = inputs;
+    for (size_t image = 0, at = 0; image < 2; image++)
+        for (size_t place = 0; place < 30; place++)
+            for (size_t channel = 0; channel < 3; channel++) turned[0][(image * 3 + channel) * 30 + place] = inputs[0][at++];
+    const Reference expected = planes->reference(turned)[0], given = inside->reference(inputs)[0];
+    ASSERT_EQ(expected.values.size(), 2u * 4 * 35);
+    ASSERT_EQ(given.values.size(), expected.values.size());
+    const size_t places = expected.values.size() / 8;
+    for (size_t image = 0, at = 0; image < 2; image++)
+        for (size_t place = 0; place < places; place++)
+            for (size_t channel = 0; channel < 4; channel++) EXPECT_NEAR(given.values[at++], expected.values[(image * 4 + channel) * places + place], 1e-9);
+}
+
 TEST(Convolution, WithPointwiseOperatorsBehind) {
     struct Case {
         const char *expression, *shape, *machine;
