@@ -122,6 +122,8 @@ struct ConvolutionShape {
     // Rows and strips begin in the same pad, so that the pad of every place is known.
     static constexpr int64_t places_together = 4;
     bool places_in_line() const { return !rows_on_lanes() && !channels_last && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
+    // With channels innermost: places of a row of the image in straight-line code, whole rounds of the pads or the row.
+    int64_t places_unrolled(int64_t pads) const;
     // Rows of a narrow image of whole blocks of channels that fit the lanes when they are turned at once.
     int64_t narrow_rows() const { return rows_on_lanes() || channels_last || in % lanes != 0 ? 1 : std::clamp<int64_t>(lanes / width, 1, height); }
     // Places in line that are turned at once: equal parts of a plane.

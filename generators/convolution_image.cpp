@@ -16,7 +16,7 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       width_(static_cast<int>(shape.width)), stride_x_(static_cast<int>(shape.stride_x)), padding_x_(static_cast<int>(shape.padding_x)),
       step_y_(folded_ ? 1 : static_cast<int>(shape.stride_y)), weight_unroll_(static_cast<int>(point["weight_unroll"])),
       line_lanes_(static_cast<int>(shape.line_lanes())), line_chunk_(static_cast<int>(shape.line_blocks())), line_chunks_(static_cast<int>(shape.height * shape.width) / line_lanes_ / line_chunk_),
-      image_at_once_(point["image_at_once"] != 0), frame_(shape, plan_),
+      image_at_once_(point["image_at_once"] != 0), frame_(shape, plan_), places_x_(round_up(width_, static_cast<int>(shape.places_unrolled(machine.pad.count)))),
       rows_together_(point["rows_together"] != 0 ? static_cast<int>(shape.narrow_rows()) : 1),
       band_(static_cast<int>(shape.band_rows())), rest_(static_cast<int>(shape.rest_rows())),
       window_places_(round_up(columns_, static_cast<int>(ConvolutionShape::places_together))) {}
@@ -115,14 +115,13 @@ std::vector<RDom> ConvolutionImage::borders() const {
     const int reach = (taps_x_ - 1) * static_cast<int>(shape_.dilation_x), left = std::min(columns_, ceil_div(padding_x_, stride_x_));
     const int right = std::clamp(ceil_div(std::max(0, width_ + padding_x_ - reach), stride_x_), 0, columns_);
     std::vector<RDom> all;
-    if (shape_.channels_last) return all;
     if (left > 0) all.push_back(RDom(0, left, 0, image_z(), "left"));
     if (right < columns_) all.push_back(RDom(right, columns_ - right, 0, image_z(), "right"));
-    // The rows that the padding adds, which are not turned with the image's own.
-    if (rows_together_ > 1) {
-        const int padding = static_cast<int>(shape_.padding_y), behind = padding + turned_rows() * rows_together_;
+    // The rows that the padding adds, which do not come with the image's own.
+    if (rows_together_ > 1 || shape_.channels_last) {
+        const int padding = static_cast<int>(shape_.padding_y), behind = padding + (shape_.channels_last ? frame_.elements : turned_rows() * rows_together_);
         if (padding > 0) all.push_back(RDom(0, columns_, 0, padding * tap_tiles_, "above"));
-        if (behind < image_rows()) all.push_back(RDom(0, columns_, behind * tap_tiles_, (image_rows() - behind) * tap_tiles_, "below"));
+        if (behind * tap_tiles_ < image_z()) all.push_back(RDom(0, columns_, behind * tap_tiles_, image_z() - behind * tap_tiles_, "below"));
     }
     return all;
 }

@@ -17,6 +17,7 @@ struct ImageFrame {
     Halide::Expr first_window(const Halide::Expr &block) const;
 
     int before = 0, elements = 0, rows = 0;   // of the padding above, of the image, and all
+    int together = 1;                         // of the image's that come together, which divide them
     int step = 0, last = 0, blocks = 1;       // from block to block, and the last one's start
 };
 
@@ -64,6 +65,7 @@ protected:
     const int line_lanes_, line_chunk_, line_chunks_;   // in line: elements that are turned at once, such parts that come together, and how often
     const bool image_at_once_;
     const ImageFrame frame_;   // with channels innermost
+    const int places_x_;       // and the places of a row that are stored: whole unrolled parts
     const int rows_together_;   // of the image, which are turned at once
     const int band_;   // rows of the result that the lanes of one place serve
     const int rest_, window_places_;   // rows of the kernel whose columns are lanes, and places of a row of the result that have a window of them: whole turns of the pads
@@ -105,7 +107,7 @@ private:
     // Channels innermost.
     void define_places();
     void schedule_places(Halide::Func out);
-    int image_z() const { return image_rows() * tap_tiles_; }
+    int image_z() const { return (shape_.channels_last ? frame_.rows : image_rows()) * tap_tiles_; }
 
     // Columns of the kernel, places of a tile, rows or groups of them, tiles of a row, blocks of channels.
     Halide::RDom from{0, shape_.shared_columns() > 0 ? tap_tiles_ : taps_x_, 0, std::min(lanes, rows_together_ * width_), 0, turned_rows(), 0, tiles_of(width_), 0, channel_tiles_, "from"};
@@ -122,8 +124,8 @@ private:
     Halide::Func edge_place{"edge_place"};
     Dot edges{"edges"};
     Halide::RDom edge_;
-    // Channels innermost: places of a row, columns of the kernel, blocks of channels, rows.
-    Halide::RDom brought_{0, columns_, 0, taps_x_, 0, channel_tiles_, 0, frame_.elements, "brought"};
+    // Channels innermost: columns of the kernel, places of a row, rows that come together, blocks of channels, such rows.
+    Halide::RDom brought_{0, taps_x_, 0, places_x_, 0, frame_.together, 0, channel_tiles_, 0, frame_.elements / frame_.together, "brought"};
     std::vector<Halide::RDom> zeros_;   // in line: places around the image and beside its rows
 };
 

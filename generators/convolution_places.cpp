@@ -16,27 +16,52 @@ ImageFrame::ImageFrame(const ConvolutionShape &shape, const ConvolutionPlan &pla
     last = height - elements;
     for (int block = 0; block < blocks; block++) rows = std::max(rows, block * step - std::clamp(block * step - before, 0, last) + reach);
     rows = std::max(rows, before + elements);
+    constexpr int64_t long_transfers = 128;   // rows of all pads
+    while (together < elements && (elements % together != 0 || together * shape.width * shape.channel_tiles() < long_transfers)) together++;
 }
 
 Expr ImageFrame::start(const Expr &block) const { return blocks == 1 ? Expr(0) : clamp(block * step - before, 0, last); }
 Expr ImageFrame::first_window(const Expr &block) const { return blocks == 1 ? Expr(0) : block * step - start(block); }
 
-// Around the elements of the image is padding, which is the same for all blocks and stays in the pads.
+int64_t ConvolutionShape::places_unrolled(int64_t pads) const {
+    constexpr int64_t most = 28, short_row = 56;
+    const int64_t round = pads * stride_x;
+    for (int64_t count = most / round * round; count > 0; count -= round)
+        if (width % count == 0) return count;
+    return width <= short_row ? width : round_up(most, round);
+}
+
+// Rows of DRAM and of the pads are the same places: they are brought as they are, some rows of the image at a time, and stored for each column of the kernel.
+// Around the image is padding, and behind a row that whole unrolled parts do not divide.
 void ConvolutionImage::define_places() {
-    const bool whole = in_ % lanes == 0;
-    image(l, px, z, yb, g, b) = bf16(0.0f);
-    const Expr channel = brought_.z * lanes + l, column = brought_.x * stride_x_ + brought_.y * static_cast<int>(shape_.dilation_x) - padding_x_;
-    brought_.where(column >= 0 && column < width_);
-    const Expr element = x(g * in_ + (whole ? channel : min(channel, in_ - 1)), clamp(column, 0, width_ - 1), frame_.start(yb) + brought_.w, b);
-    image(l, brought_.x, (frame_.before + brought_.w) * tap_tiles_ + brought_.y * channel_tiles_ + brought_.z, yb, g, b) = whole ? element : select(channel < in_, element, undef<BFloat>());
+    const bool whole = in_ % lanes == 0 && places_x_ == width_;
+    const Expr channel = cb * lanes + l;
+    const auto element = [&](const Expr &column, const Expr &of) { return x(g * in_ + of, column, frame_.start(yb) + y, b); };
+    if (whole) {
+        raw(l, i, y, cb, yb, g, b) = element(i, channel);
+    } else {
+        raw(l, i, y, cb, yb, g, b) = bf16(0.0f);
+        raw(l, i, y, cb, yb, g, b) = select(channel < in_ && i < width_, element(min(i, width_ - 1), min(channel, in_ - 1)), undef<BFloat>());
+    }
+    image(l, px, z, yb, g, b) = undef<BFloat>();
+    for (const RDom &border : borders_) image(l, border.x, border.y, yb, g, b) = bf16(0.0f);
+    const Expr column = brought_[1] + padding_x_ - brought_[0] * static_cast<int>(shape_.dilation_x);
+    if (stride_x_ > 1) brought_.where(column % stride_x_ == 0);
+    const Expr row = brought_[4] * frame_.together + brought_[2];
+    image(l, column / stride_x_, (frame_.before + row) * tap_tiles_ + brought_[0] * channel_tiles_ + brought_[3], yb, g, b) = raw(l, brought_[1], row, brought_[3], yb, g, b);
 }
 
 void ConvolutionImage::schedule_places(Func out) {
-    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes).bound(px, 0, columns_).bound(z, 0, frame_.rows * tap_tiles_);
-    image.align_storage(px, static_cast<int>(machine_.pad.count));
-    two_slots(image, blocks());
-    image.update().reorder(l, brought_.x, brought_.y, brought_.z, brought_.w).vectorize(l, lanes);
-    in_pads({identity, image});
+    const int pads = static_cast<int>(machine_.pad.count);
+    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes).bound(z, 0, image_z()).align_storage(px, pads);
+    int update = 0;
+    for (const RDom &border : borders_) image.update(update++).unroll(border.x).vectorize(l, lanes);
+    RVar outer("io"), unrolled("i_unroll");
+    image.update(update).unroll(brought_[0]).split(brought_[1], outer, unrolled, static_cast<int>(shape_.places_unrolled(pads)))
+        .reorder(l, brought_[0], unrolled, outer, brought_[2], brought_[3], brought_[4]).vectorize(l, lanes);
+    raw.compute_at(image, brought_[4]).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(i, places_x_).bound_extent(y, frame_.together).bound_extent(cb, channel_tiles_).align_storage(i, pads);
+    two_slots(raw, frame_.elements / frame_.together * blocks());
+    in_pads({identity, raw, image});
 }
 
 }  // namespace atalla

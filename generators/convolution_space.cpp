@@ -30,10 +30,14 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const ConvolutionPlan plan(shape, point);
     const int64_t blocks = plan.blocks * shape.groups * shape.images, pixels = plan.stored_pixels(), filter = lanes * shape.k_tiles();
     const auto slots = [&](int64_t count) { return count > 1 && machine.timed() ? 2 : 1; };
-    const int64_t image = ImageFrame(shape, plan).rows * round_up(shape.columns(), machine.pad.count) * shape.kernel_x * shape.channel_tiles();
+    const ImageFrame frame(shape, plan);
+    const int64_t places = round_up(shape.width, shape.places_unrolled(machine.pad.count));
+    const int64_t before = ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
+    const int64_t columns = std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, machine.pad.count), shape.columns() + before);
+    const int64_t image = frame.rows * columns * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
     const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
     const int64_t outputs = slots(tiles_of(shape.out) * blocks);
-    return image * slots(blocks) + (shape.packed ? outputs * filter : filter) + raw_kernel + outputs * pixels + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
+    return image + brought + (shape.packed ? outputs * filter : filter) + raw_kernel + outputs * pixels + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
 
 // Rows that all buffers take.
@@ -213,11 +217,10 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const double waited = point["image_at_once"] ? beats(shape.in * shape.height * shape.width) / plan.blocks
                                                  : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width + (plan.blocks > 1 ? shape.out * plan.pixels : 0));
     if (shape.channels_last) {
-        // The rows of the next block, the next weights and the results pass beside the visits. DRAM reads 64 bytes at a time.
-        constexpr double start = 2500, beat_cycles = 1.5;
-        const double rows = beat_cycles * beats(shape.in * ImageFrame(shape, plan).elements * shape.columns() * shape.kernel_x), weights = beats(shape.k_tiles() * lanes * lanes);
-        const double others = beat_cycles * (rows + out_tiles * (weights + beats(plan.pixels * lanes)));
-        return start + rows + weights + problems * std::max(out_tiles * strips, others);
+        // The rows of a block come and are stored before its visits; the next weights and the results pass beside these.
+        constexpr double start = 2500, beat_cycles = 1.4;
+        const double rows = beat_cycles * beats(shape.in * ImageFrame(shape, plan).elements * shape.width), weights = beats(shape.k_tiles() * lanes * lanes);
+        return start + weights + problems * (rows + out_tiles * std::max(strips, beat_cycles * (weights + beats(plan.pixels * lanes))));
     }
     if (channels > 0) return 4000 + problems * (image + waited + strips / static_cast<double>(shape.band_rows()) * static_cast<double>(shape.out) / channels);
     return 4000 + problems * (image + waited + out_tiles * (kernel + strips + results) + times * cold_results);
