@@ -121,7 +121,7 @@ private:
         // Nothing else is done with results that are not turned back.
         const auto result = [&](const Expr &sum) { return shape_.channels_last ? shape_.epilogue.apply(sum) : sum; };
         if (one_size()) finished(o, p, yb, co, g, b) = result(sums(o, p % strip, p / strip, yb, co, g, b));
-        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
+        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = result(sums(o, product.all.x, product.all.y, yb, product.all.z, g, b));
     }
     // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
     Expr image_of(const Strips &strips) {
@@ -157,8 +157,8 @@ private:
 
     // The loop over blocks of output channels.
     LoopLevel products_at(const Products &product) const {
-        if (shape_.channels_last) return LoopLevel(out, oo);
         if (!one_size()) return LoopLevel(finished, product.all.z);
+        if (shape_.channels_last) return LoopLevel(out, oo);
         return back_at_end_ ? LoopLevel(finished, co) : LoopLevel(out, oo);
     }
 
@@ -174,8 +174,9 @@ private:
         const int place = out_ * groups(), row = columns_ * place;
         const int strides[] = {1, place, plan_.block_step * row, out_, static_cast<int>(shape_.rows()) * row};
         for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
-        finished.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
-        two_slots(finished, tiles_of(out_) * blocks());
+        finished.compute_at(out, one_size() ? oo : yb).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
+        if (one_size()) two_slots(finished, tiles_of(out_) * blocks());
+        else finished.bound_extent(co, tiles_of(out_));
         in_pads({finished});
     }
     void schedule_result() {

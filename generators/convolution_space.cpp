@@ -36,8 +36,9 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const int64_t columns = std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, machine.pad.count), shape.columns() + before);
     const int64_t image = frame.rows * columns * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
     const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
-    const int64_t outputs = slots(tiles_of(shape.out) * blocks);
-    return image + brought + (shape.packed ? outputs * filter : filter) + raw_kernel + outputs * pixels + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
+    const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks), finished = (point["strips_alike"] ? outputs : out_tiles) * pixels;
+    // A loop over places with the sums in the pads does not know the pad of each: then one has them all.
+    return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought + (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
 
 // Rows that all buffers take.
@@ -142,8 +143,8 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
                      [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
     if (shape.channels_last)
-        space.constraint("places", {"image_at_once", "strips_alike", "back_at_end"}, "With channels innermost nothing is turned: each block brings its rows, strips are alike, and results leave 32 channels at a time.",
-                         [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] && !point["back_at_end"]; });
+        space.constraint("places", {"image_at_once", "strips_alike", "back_at_end"}, "With channels innermost nothing is turned: each block brings its rows, and results leave 32 channels at a time, those of strips of two sizes together.",
+                         [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] != point["back_at_end"]; });
     if (kernels_stream)
         space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
                          "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, and results need not be turned.", [band](const Point &point) {
