@@ -27,6 +27,7 @@ std::vector<Pass> &passes() {
         {"rotations", "rows put together from parts of others, some negated, become products with constant matrices", rotate_rows},
         {"layout", "transposes move together and cancel", place_transposes},
         {"channels", "images between convolutions of places have their channels innermost", place_channels},
+        {"window-channels", "the same from one convolution with a larger kernel, or pooling, to the next", place_channels_of_windows},
         {"common", "equal calls are made once", share_common},
         {"dead", "calls without use go", remove_dead},
     };
@@ -36,6 +37,11 @@ std::vector<Pass> &passes() {
 }  // namespace
 
 const std::vector<Pass> &graph_passes() { return passes(); }
+
+const std::vector<std::set<std::string>> &image_layouts() {
+    static const std::vector<std::set<std::string>> all = {{}, {"window-channels"}, {"channels", "window-channels"}};
+    return all;
+}
 
 void register_pass(Pass pass) {
     const auto same = [&](const Pass &other) { return other.name == pass.name; };

@@ -31,6 +31,9 @@ struct PassOptions {
 // Error naming a skipped pass that does not exist, or the pass after which the graph breaks a rule.
 void run_passes(Graph &graph, const PassOptions &options = {});
 
+// What to skip for each layout of images: channels innermost as far as possible, between convolutions of places alone, and nowhere.
+const std::vector<std::set<std::string>> &image_layouts();
+
 // One function a file in passes/.
 int canonicalize(Graph &graph);
 int decompose(Graph &graph);
@@ -47,6 +50,7 @@ int take_parts(Graph &graph);
 int rotate_rows(Graph &graph);
 int place_transposes(Graph &graph);
 int place_channels(Graph &graph);
+int place_channels_of_windows(Graph &graph);
 int share_common(Graph &graph);
 int remove_dead(Graph &graph);
 

@@ -15,7 +15,7 @@
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
 #include "model/arrangement.h"
-#include "model/depthwise_fusion.h"
+#include "model/channels_fusion.h"
 #include "model/fusion.h"
 #include "model/specialization.h"
 #include "runtime/checksum.h"
@@ -170,30 +170,35 @@ private:
         std::vector<PlacedNode> placed;
     };
 
-    // Of images with channels innermost, where that is possible, and as PyTorch has them.
+    // Of the layouts of images, the last of which is PyTorch's.
     Prepared faster_layout(const Bindings &bindings) {
-        constexpr const char *layout = "channels";
-        PassOptions passes = options_.passes, plain = passes;
-        plain.skipped.insert(layout);
-        if (passes.skipped.contains(layout)) return prepare(passed(bindings, passes));
-        bool changed = false;
-        passes.after = [&](const Pass &pass, int changes, const Graph &graph) {
-            changed = changed || (pass.name == layout && changes > 0);
-            if (options_.passes.after) options_.passes.after(pass, changes, graph);
-        };
-        Graph graph = passed(bindings, passes);
-        if (!changed) return prepare(std::move(graph));
-        Prepared as_given = prepare(passed(bindings, plain));
-        const std::pair<int64_t, int64_t> before = cost(as_given);
-        const auto of_given = fusions_;
-        try {
-            Prepared inside = prepare(std::move(graph));
-            if (cost(inside) < before) return inside;
-        } catch (const Error &) {
-            // Something that only PyTorch's layout has a kernel for.
+        std::optional<Prepared> best;
+        std::pair<int64_t, int64_t> least;
+        std::map<std::string, loadable::FusionT> of_best;
+        bool changed = true;
+        for (auto skipped = image_layouts().begin(); changed; ++skipped) {
+            PassOptions passes = options_.passes;
+            passes.skipped.insert(skipped->begin(), skipped->end());
+            changed = false;
+            passes.after = [&](const Pass &pass, int changes, const Graph &graph) {
+                changed = changed || (image_layouts().back().contains(pass.name) && changes > 0);
+                if (options_.passes.after) options_.passes.after(pass, changes, graph);
+            };
+            Graph graph = passed(bindings, passes);
+            try {
+                Prepared prepared = prepare(std::move(graph));
+                if (!best && !changed) return prepared;
+                const std::pair<int64_t, int64_t> found = cost(prepared);
+                if (best && found > least) continue;
+                best = std::move(prepared);
+                least = found;
+                of_best = fusions_;
+            } catch (const Error &) {
+                if (!changed && !best) throw;   // otherwise something that only another layout has a kernel for
+            }
         }
-        fusions_ = of_given;
-        return as_given;
+        fusions_ = std::move(of_best);
+        return std::move(*best);
     }
     Graph passed(const Bindings &bindings, const PassOptions &passes) const {
         Graph graph = bindings.empty() ? clone(graph_) : specialize(graph_, bindings);
@@ -206,7 +211,7 @@ private:
         fusions_.clear();
         promised_.clear();
         if (options_.fuse) fuse(graph, placed, find_padding_fusions);
-        if (options_.fuse) fuse(graph, placed, find_depthwise_fusions);
+        if (options_.fuse) fuse(graph, placed, find_channels_fusions);
         arrange(graph, placed);
         if (options_.fuse) fuse(graph, placed, find_fusions);
         return {std::move(graph), std::move(placed)};

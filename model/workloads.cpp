@@ -5,7 +5,7 @@
 #include "graph_import/passes.h"
 #include "model/arrangement.h"
 #include "model/compile_model.h"
-#include "model/depthwise_fusion.h"
+#include "model/channels_fusion.h"
 #include "model/fusion.h"
 
 namespace atalla {
@@ -33,7 +33,7 @@ std::vector<ModelWorkload> workloads_of(Graph graph, const Machine &machine, con
     std::vector<Fusion> early = find_padding_fusions(graph, placed);
     for (const Fusion &fusion : early) apply(fusion, placed);
     const auto all = [](const Fusion &) { return int64_t{1}; };
-    for (const Fusion &fusion : find_depthwise_fusions(graph, placed, all)) {
+    for (const Fusion &fusion : find_channels_fusions(graph, placed, all)) {
         apply(fusion, placed);
         early.push_back(fusion);
     }
@@ -53,7 +53,7 @@ std::vector<ModelWorkload> workloads_of(Graph graph, const Machine &machine, con
 std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &machine, const PlacementOptions &placement) {
     const Bindings sizes = example_sizes(model);
     std::vector<ModelWorkload> all;
-    for (const std::set<std::string> &skipped : {std::set<std::string>{"channels"}, std::set<std::string>{}}) {
+    for (const std::set<std::string> &skipped : image_layouts()) {
         Graph graph = sizes.empty() ? clone(model) : specialize(model, sizes);
         PassOptions options;
         options.skipped = skipped;

@@ -14,11 +14,14 @@ const Sizes to_inside = {0, 2, 3, 1}, to_outside = {0, 3, 1, 2};
 
 class ChannelsInside {
 public:
-    ChannelsInside(Graph &graph, Rewriter &rewriter) : graph_(graph), rewriter_(rewriter) {}
+    // `windows`: of convolutions with larger kernels and of pooling, too.
+    ChannelsInside(Graph &graph, Rewriter &rewriter, bool windows) : graph_(graph), rewriter_(rewriter), windows_(windows) {}
 
     void visit(Node &node) {
         if (node.outputs.size() != 1 || !node.outputs[0] || graph_.value(node.outputs[0]).kind != Value::Kind::Tensor) return;
         if (node.target == "aten::conv2d") convolution(node);
+        else if (node.target == "aten::max_pool2d" || node.target == "aten::avg_pool2d") pooling(node);
+        else if (node.target == "aten::cat") cat(node);
         else if (node.target == "aten::mean.dim") mean(node);
         else if (node.target == "aten::add.Tensor" || node.target == "aten::mul.Tensor") of_two(node);
         else if (is_element_wise(node.target)) of_one(node);
@@ -27,8 +30,10 @@ public:
 private:
     // The value with channels innermost; none if it is not there.
     ValueId inside(ValueId id) const {
-        const auto found = inside_.find(id);
-        return found == inside_.end() ? ValueId{} : found->second;
+        if (const auto found = inside_.find(id); found != inside_.end()) return found->second;
+        const Node *producer = rewriter_.producer(id);
+        const bool turned = producer != nullptr && producer->target == "aten::permute" && producer->integers("dims") == constant_sizes(to_outside);
+        return turned ? producer->tensor("self") : ValueId{};
     }
     const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
     TensorType inside_type(ValueId image) const {
@@ -53,13 +58,47 @@ private:
         const auto all = [&](const char *name, int64_t wanted) { return std::ranges::all_of(node.integers(name), [&](int64_t n) { return n == wanted; }); };
         if (node.integer("groups") == 1 && data->sizes[2] * data->sizes[3] == 1 && all("stride", 1) && all("padding", 0)) return linear(node, image, *data);
         // Where every channel has a kernel of its own, what is around the convolution makes it one of channels innermost.
-        if (data->sizes[1] != 1 || node.integer("groups") != data->sizes[0] || node.integer("groups") == 1 || !all("dilation", 1)) return;
+        if (data->sizes[1] != 1 || node.integer("groups") != data->sizes[0] || node.integer("groups") == 1) {
+            // An image of few channels would fill few lanes.
+            constexpr int64_t least_channels = 32;
+            if (windows_ && (inside(image) || data->sizes[1] >= least_channels)) between_transposes(node, "input");
+            return;
+        }
+        if (!all("dilation", 1)) return;
         const Node *before = rewriter_.producer(image);
         const bool padded = before != nullptr && (before->target == "aten::pad" || before->target == "aten::constant_pad_nd");
         if (!inside(padded ? before->tensor("self") : image)) return;
-        const TensorType type = graph_.type(node.outputs[0]);
-        const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node), graph_.value(node.outputs[0]).name + "_planes", type);
+        stand_between(node);
+    }
+
+    void pooling(Node &node) {
+        if (windows_ && inside(node.tensor("self"))) between_transposes(node, "self");
+    }
+    // A call whose image is turned in front of it, if it is not there yet, and whose result is turned behind it: one kernel with what turns.
+    void between_transposes(Node &node, const char *name) {
+        const ValueId image = node.tensor(name);
+        if (!inside(image)) {
+            const ValueId turned = turned_in(image, node);
+            const ValueId back = rewriter_.insert(make_call("aten::permute", {{"self", turned}, {"dims", to_outside}}, node), graph_.value(image).name + "_planes", graph_.type(image));
+            inside_[image] = turned;
+            for (NamedArgument &argument : node.arguments)
+                if (argument.name == name) argument.value = back;
+        }
+        stand_between(node);
+    }
+    void stand_between(Node &node) {
+        const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
         become(node, turned_in(result, node));
+    }
+
+    void cat(Node &node) {
+        if (!windows_ || sizes(node.outputs[0]).size() != 4 || node.integer("dim") % 4 != 1) return;
+        std::vector<ValueId> parts = node.tensors("tensors");
+        for (ValueId &part : parts) {
+            part = inside(part);
+            if (!part) return;
+        }
+        become(node, insert(make_call("aten::cat", {{"tensors", parts}, {"dim", SymInt(3)}}, node), node));
     }
 
     void linear(Node &node, ValueId image, const HostTensor &weight) {
@@ -116,17 +155,21 @@ private:
 
     Graph &graph_;
     Rewriter &rewriter_;
+    const bool windows_;
     std::map<ValueId, ValueId> inside_;   // of images, by the values that hold them as PyTorch does
 };
 
 }  // namespace
 
-int place_channels(Graph &graph) {
+static int place(Graph &graph, bool windows) {
     Rewriter rewriter(graph);
-    ChannelsInside channels(graph, rewriter);
+    ChannelsInside channels(graph, rewriter, windows);
     const int changes = rewriter.sweep([&](Node &node) { channels.visit(node); });
     // Between two such convolutions transposes cancel.
     return changes + (changes ? reduce_strength(graph) : 0);
 }
+
+int place_channels(Graph &graph) { return place(graph, false); }
+int place_channels_of_windows(Graph &graph) { return place(graph, true); }
 
 }  // namespace atalla

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "graph_import/interpret.h"
 #include "graph_import/passes.h"
+#include "model/channels_fusion.h"
 #include "model/fusion.h"
 #include "runtime/bf16.h"
 #include "tests/model/graphs.h"
@@ -144,6 +147,47 @@ TEST(ChannelsInside, IsTakenWhereItIsFaster) {
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.05) << i;
     options.passes.skipped = {"channels"};
     EXPECT_THAT(names_of(compile_model(graph, find_machine("ax01"), options)), testing::Not(testing::HasSubstr("nhwc")));
+}
+
+// A block of a residual network with steps, whose image two convolutions read, pooling, and images side by side.
+Graph residual_block() {
+    Graph graph;
+    const ValueId x = add_input(graph, "x", {1, 32, 8, 8}, GraphInput::Kind::User);
+    const ValueId first = add_node(graph, "aten::relu", {{"self", convolve(graph, x, {32, 32, 3, 3}, 1, 1, {1, 32, 8, 8})}}, {1, 32, 8, 8});
+    const ValueId deep = add_node(graph, "aten::relu", {{"self", convolve(graph, first, {40, 32, 3, 3}, 2, 1, {1, 40, 4, 4})}}, {1, 40, 4, 4});
+    const ValueId beside = convolve(graph, first, {40, 32, 1, 1}, 2, 0, {1, 40, 4, 4});
+    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", deep}, {"other", beside}, {"alpha", SymInt(1)}}, {1, 40, 4, 4});
+    const ValueId pooled = add_node(graph, "aten::max_pool2d", {{"self", sum}, {"kernel_size", Sizes{3, 3}}, {"stride", Sizes{1, 1}}, {"padding", Sizes{1, 1}}, {"dilation", Sizes{1, 1}}, {"ceil_mode", false}}, {1, 40, 4, 4});
+    output(graph, add_node(graph, "aten::cat", {{"tensors", std::vector<ValueId>{sum, pooled}}, {"dim", SymInt(-3)}}, {1, 80, 4, 4}));
+    return graph;
+}
+
+TEST(ChannelsInside, StayThereBetweenWindows) {
+    const Graph graph = residual_block();
+    Graph inside = clone(graph);
+    EXPECT_EQ(place_channels(inside), 0);
+    EXPECT_GT(place_channels_of_windows(inside), 0);
+    verify(inside);
+    remove_dead(inside);
+    const HostTensor x = random_tensor({1, 32, 8, 8}, 3, 1);
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
+    ASSERT_EQ(result.size(), expected.size());
+    for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 1e-5) << i;
+
+    // Each convolution and the pooling become a kernel; of the transposes those of what comes in and goes out stay.
+    const std::vector<PlacedNode> placed = place_nodes(inside, {});
+    const std::vector<Fusion> fusions = find_channels_fusions(inside, placed, [](const Fusion &) { return int64_t{1}; });
+    ASSERT_EQ(fusions.size(), 4u);
+    for (const Fusion &fusion : fusions) EXPECT_THAT(fusion.kernel.workload->title(), testing::HasSubstr("layout nhwc"));
+    std::vector<PlacedNode> applied = placed;
+    for (const Fusion &fusion : fusions) apply(fusion, applied);
+    const auto transposes = std::ranges::count_if(applied, [](const PlacedNode &node) { return node.place == PlacedNode::Device && node.op->name() == "permute"; });
+    EXPECT_EQ(transposes, 2);
+
+    CompileModelOptions options;
+    options.kernels.measured = 1;
+    const std::vector<float> computed = values_of<float>(run(compile_model(graph, find_machine("ax01"), options), x));
+    for (size_t i = 0; i < computed.size(); i++) EXPECT_NEAR(computed[i], expected[i], 0.08) << i;
 }
 
 // In steps of two, and where the weight is known only at run time, nothing moves.
