@@ -74,8 +74,8 @@ public:
         } else {
             kernel.op = own.op;
             words["layout"] = "nhwc";
-            const char *const names[] = {"input", "weight", "bias"};
-            for (size_t i = 1; i < kernel.inputs.size(); i++) tensors.emplace_back(names[i], constant_sizes(graph_.type(kernel.inputs[i]).sizes));
+            tensors.clear();
+            for (size_t i = 0; i < kernel.inputs.size(); i++) tensors.emplace_back(kernel.op->tensors()[i].name, constant_sizes(graph_.type(kernel.inputs[i]).sizes));
         }
         try {
             kernel.workload = kernel.op->workload_of(tensors, words);

@@ -56,12 +56,15 @@ private:
         const HostTensor *data = graph_.constant_data(weight);
         if (data == nullptr || sizes(image).size() != 4) return;
         const auto all = [&](const char *name, int64_t wanted) { return std::ranges::all_of(node.integers(name), [&](int64_t n) { return n == wanted; }); };
-        if (node.integer("groups") == 1 && data->sizes[2] * data->sizes[3] == 1 && all("stride", 1) && all("padding", 0)) return linear(node, image, *data);
+        if (node.integer("groups") == 1 && data->sizes[2] * data->sizes[3] == 1 && all("stride", 1) && all("padding", 0)) {
+            if (!windows_) linear(node, image, *data);
+            return;
+        }
         // Where every channel has a kernel of its own, what is around the convolution makes it one of channels innermost.
         if (data->sizes[1] != 1 || node.integer("groups") != data->sizes[0] || node.integer("groups") == 1) {
-            // An image of few channels would fill few lanes.
+            // An image that is not there yet is not worth turning, but the result is. Of few channels it would fill few lanes.
             constexpr int64_t least_channels = 32;
-            if (windows_ && (inside(image) || data->sizes[1] >= least_channels)) between_transposes(node, "input");
+            if (windows_ && (inside(image) || data->sizes[1] >= least_channels)) stand_between(node);
             return;
         }
         if (!all("dilation", 1)) return;
@@ -72,27 +75,16 @@ private:
     }
 
     void pooling(Node &node) {
-        if (windows_ && inside(node.tensor("self"))) between_transposes(node, "self");
+        if (windows_ && inside(node.tensor("self"))) stand_between(node);
     }
-    // A call whose image is turned in front of it, if it is not there yet, and whose result is turned behind it: one kernel with what turns.
-    void between_transposes(Node &node, const char *name) {
-        const ValueId image = node.tensor(name);
-        if (!inside(image)) {
-            const ValueId turned = turned_in(image, node);
-            const ValueId back = rewriter_.insert(make_call("aten::permute", {{"self", turned}, {"dims", to_outside}}, node), graph_.value(image).name + "_planes", graph_.type(image));
-            inside_[image] = turned;
-            for (NamedArgument &argument : node.arguments)
-                if (argument.name == name) argument.value = back;
-        }
-        stand_between(node);
-    }
+    // A call between the transpose that made its image and one behind it: one kernel with these.
     void stand_between(Node &node) {
         const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
         become(node, turned_in(result, node));
     }
 
     void cat(Node &node) {
-        if (!windows_ || sizes(node.outputs[0]).size() != 4 || node.integer("dim") % 4 != 1) return;
+        if (!windows_ || sizes(node.outputs[0]).size() != 4 || (node.integer("dim") + 4) % 4 != 1) return;
         std::vector<ValueId> parts = node.tensors("tensors");
         for (ValueId &part : parts) {
             part = inside(part);
