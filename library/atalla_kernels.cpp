@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "isa/error.h"
 #include "library/gemm_dispatch.h"
@@ -36,15 +37,30 @@ int guarded(const Function &function) {
     return 1;
 }
 
+constexpr int64_t most_elements = int64_t{1} << 40;
+constexpr size_t most_dimensions = 64;
+
 void demand(std::initializer_list<std::pair<const char *, const void *>> pointers) {
     for (const auto &[name, pointer] : pointers)
         if (pointer == nullptr) throw Error(fmt::format("'{}' is a null pointer", name));
 }
 
 int64_t elements(int64_t rows, int64_t columns) {
-    constexpr int64_t most = int64_t{1} << 40;
-    if (rows < 1 || columns < 1 || rows > most / columns) throw Error(fmt::format("a matrix cannot have {} x {} elements", rows, columns));
+    if (rows < 1 || columns < 1 || rows > most_elements / columns) throw Error(fmt::format("a matrix cannot have {} x {} elements", rows, columns));
     return rows * columns;
+}
+
+std::vector<int64_t> shape_of(const atalla_operand &operand) {
+    if (operand.rank > most_dimensions) throw Error(fmt::format("a tensor cannot have {} dimensions", operand.rank));
+    if (operand.rank > 0) demand({{"shape", operand.shape}});
+    std::vector<int64_t> shape(operand.shape, operand.shape + operand.rank);
+    int64_t count = 1;
+    for (const int64_t extent : shape) {
+        if (extent < 1) throw Error(fmt::format("a tensor of {} has no elements", fmt::join(shape, "x")));
+        if (extent > most_elements / count) throw Error(fmt::format("a tensor cannot be as large as {}", fmt::join(shape, "x")));
+        count *= extent;
+    }
+    return shape;
 }
 
 }  // namespace
@@ -54,6 +70,7 @@ const char *atalla_library_error(void) { return last_error.c_str(); }
 int atalla_library_open(const char *file, atalla_library **library) {
     return guarded([&] {
         demand({{"file", file}, {"library", library}});
+        *library = nullptr;
         *library = new atalla_library{read_library(file)};
     });
 }
@@ -72,21 +89,22 @@ int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, 
         const GemmCall call{m, n, k, (flags & ATALLA_GEMM_BIAS) != 0, (flags & ATALLA_GEMM_RELU) != 0};
         if (call.bias) demand({{"bias", bias}});
         GemmChoice choice;
-        const Bf16 result = library->gemm.run(call, {a, a + elements(m, k)}, {b, b + elements(n, k)}, call.bias ? Bf16(bias, bias + elements(n, 1)) : Bf16(), &choice);
+        const int64_t a_elements = elements(m, k), b_elements = elements(n, k);
+        elements(m, n);
+        const Bf16 result = library->gemm.run(call, {a, a + a_elements}, {b, b + b_elements}, call.bias ? Bf16(bias, bias + n) : Bf16(), &choice);
         std::copy(result.begin(), result.end(), c);
         if (report) *report = {choice.cycles, choice.tiles, choice.m, choice.n, choice.k, choice.m == m && choice.n == n && choice.k == k};
     });
 }
 
-int atalla_call(const atalla_library *library, const char *op, const char *attributes, const atalla_tensor *inputs, size_t count, uint16_t *output,
-                size_t output_elements, atalla_call_report *report) {
+int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs, size_t count, uint16_t *output,
+                size_t output_elements, atalla_operator_report *report) {
     return guarded([&] {
         demand({{"library", library}, {"op", op}, {"inputs", inputs}, {"output", output}});
         OperatorCall call{op, attributes == nullptr ? "{}" : attributes, {}};
         for (size_t i = 0; i < count; i++) {
             demand({{"data", inputs[i].data}});
-            if (inputs[i].rank > 0) demand({{"shape", inputs[i].shape}});
-            call.inputs.push_back({{inputs[i].shape, inputs[i].shape + inputs[i].rank}, inputs[i].data});
+            call.inputs.push_back({shape_of(inputs[i]), inputs[i].data});
         }
         OperatorChoice choice;
         const std::vector<Bf16> results = library->operators.run(call, &choice);

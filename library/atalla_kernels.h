@@ -42,20 +42,20 @@ typedef struct {
     const uint16_t *data;
     const int64_t *shape;
     size_t rank;
-} atalla_tensor;
+} atalla_operand;
 
 typedef struct {
     int64_t cycles; /* simulated, of all runs */
     int64_t runs;   /* 1: the kernel ran once; more: over parts of the tensors */
     int exact;      /* whether the kernel is one for just these shapes */
-} atalla_call_report;
+} atalla_operator_report;
 
 /* Any other operator of the library by its name, with its tensors in the order that `atalla ops NAME` lists. `attributes` is the
  * JSON object of the workload, {"dim":-1}; null: none. `output` has room for `output_elements`, which must be what the
  * operator gives. Shapes without a kernel of their own run on one whose tensors are independent parts of the same
  * shape, such as rows; if there is none the call fails. `report` may be null. */
-int atalla_call(const atalla_library *library, const char *op, const char *attributes, const atalla_tensor *inputs, size_t count, uint16_t *output,
-                size_t output_elements, atalla_call_report *report);
+int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs, size_t count, uint16_t *output,
+                size_t output_elements, atalla_operator_report *report);
 
 #ifdef __cplusplus
 }

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "isa/checksum.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
 #include "library/atlib_generated.h"
@@ -20,7 +22,7 @@ namespace atalla {
 
 namespace {
 
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2, without_checksum = 1;
 constexpr size_t slot_bytes = 5;
 
 auto key(const LibraryKernel &kernel) { return std::tie(kernel.op, kernel.workload); }
@@ -116,6 +118,21 @@ LibraryKernel kernel_of(const atlib::Kernel &kernel) {
     return read;
 }
 
+// Where the file has its checksum; nothing if it has none.
+std::optional<size_t> checksum_offset(const atlib::Library &table, std::span<const uint8_t> bytes) {
+    const uint8_t *field = reinterpret_cast<const flatbuffers::Table &>(table).GetAddressOf(atlib::Library::VT_CHECKSUM);
+    return field == nullptr ? std::nullopt : std::optional(static_cast<size_t>(field - bytes.data()));
+}
+
+void check_version(const atlib::Library &table, std::span<const uint8_t> bytes) {
+    if (table.version() != version && table.version() != without_checksum)
+        throw Error(fmt::format("the kernel library has version {}, this program reads versions {} and {}: build it again", table.version(), without_checksum, version));
+    const std::optional<size_t> at = checksum_offset(table, bytes);
+    if (!at && table.version() == version) throw Error("the kernel library is damaged: its checksum is missing");
+    if (at && checksum_around(bytes, *at) != table.checksum())
+        throw Error("the kernel library is damaged: its bytes do not have its checksum; copy the file again, or build it again");
+}
+
 // What macros of a library with this name begin with.
 std::string capitals(std::string_view name) {
     std::string text = name.empty() ? "ATLIB" : std::isdigit(static_cast<unsigned char>(name.front())) ? "ATLIB_" : "";
@@ -139,12 +156,12 @@ std::string c_literal(std::string_view text) {
     return result + "\"";
 }
 
-// A function for each operator that atalla_call() serves.
+// A function for each operator that atalla_operator() serves.
 std::string operator_functions(const KernelLibrary &library, const std::string &prefix) {
     std::string text;
     std::string last;
     for (const LibraryKernel &kernel : library.kernels) {
-        // Operators with a number of inputs that varies are for atalla_call() itself.
+        // Operators with a number of inputs that varies are for atalla_operator() itself.
         std::set<size_t> counts;
         for (const LibraryKernel &other : library.kernels)
             if (other.op == kernel.op) counts.insert(other.inputs.size());
@@ -152,14 +169,14 @@ std::string operator_functions(const KernelLibrary &library, const std::string &
         last = kernel.op;
         std::string parameters, tensors;
         for (size_t i = 0; i < kernel.inputs.size(); i++) {
-            parameters += fmt::format("const atalla_tensor *input_{}, ", i);
+            parameters += fmt::format("const atalla_operand *input_{}, ", i);
             tensors += fmt::format("{}*input_{}", i == 0 ? "" : ", ", i);
         }
-        text += fmt::format("static inline int {}_{}(const atalla_library *library, const char *attributes, {}uint16_t *output, size_t output_elements, atalla_call_report *report) {{\n"
-                            "    const atalla_tensor inputs[] = {{{}}};\n    return atalla_call(library, {}, attributes, inputs, {}, output, output_elements, report);\n}}\n\n",
+        text += fmt::format("static inline int {}_{}(const atalla_library *library, const char *attributes, {}uint16_t *output, size_t output_elements, atalla_operator_report *report) {{\n"
+                            "    const atalla_operand inputs[] = {{{}}};\n    return atalla_operator(library, {}, attributes, inputs, {}, output, output_elements, report);\n}}\n\n",
                             prefix, identifier(kernel.op), parameters, tensors, c_literal(kernel.op), kernel.inputs.size());
     }
-    return text.empty() ? text : "#include \"atalla_kernels.h\"\n\n/* atalla_call() for each operator. */\n" + text;
+    return text.empty() ? text : "#include \"atalla_kernels.h\"\n\n/* atalla_operator() for each operator. */\n" + text;
 }
 
 }  // namespace
@@ -180,6 +197,7 @@ const LibraryKernel *KernelLibrary::find(std::string_view op, std::string_view w
 std::vector<uint8_t> library_bytes(KernelLibrary library) {
     std::sort(library.kernels.begin(), library.kernels.end(), [](const LibraryKernel &one, const LibraryKernel &other) { return key(one) < key(other); });
     flatbuffers::FlatBufferBuilder builder;
+    builder.ForceDefaults(true);   // the checksum's place is there whatever it holds
     std::vector<flatbuffers::Offset<atlib::Kernel>> kernels;
     for (size_t i = 0; i < library.kernels.size(); i++) {
         const LibraryKernel &kernel = library.kernels[i];
@@ -202,7 +220,10 @@ std::vector<uint8_t> library_bytes(KernelLibrary library) {
     const auto table = atlib::CreateLibraryDirect(builder, version, library.machine.name.c_str(), library.machine.fingerprint().c_str(), &parameters,
                                                   library.machine.model == MachineModel::Functional, library.compiler.c_str(), &kernels);
     atlib::FinishLibraryBuffer(builder, table);
-    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+    std::vector<uint8_t> bytes{builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+    const size_t at = checksum_offset(*atlib::GetLibrary(bytes.data()), bytes).value();
+    flatbuffers::WriteScalar(bytes.data() + at, checksum_around(bytes, at));
+    return bytes;
 }
 
 KernelLibrary parse_library(std::span<const uint8_t> bytes) {
@@ -210,7 +231,7 @@ KernelLibrary parse_library(std::span<const uint8_t> bytes) {
     flatbuffers::Verifier verifier(bytes.data(), bytes.size(), 64, 100'000'000);
     if (!atlib::VerifyLibraryBuffer(verifier)) throw Error("the kernel library is damaged");
     const atlib::Library &table = *atlib::GetLibrary(bytes.data());
-    if (table.version() != version) throw Error(fmt::format("the kernel library has version {}, this program reads version {}: build it again", table.version(), version));
+    check_version(table, bytes);
     KernelLibrary library;
     library.machine = machine_of(table);
     library.compiler = table.compiler_fingerprint()->str();

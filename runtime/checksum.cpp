@@ -1,8 +1,6 @@
 #include "runtime/checksum.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "isa/checksum.h"
 #include "isa/error.h"
 
 namespace atalla {
@@ -11,18 +9,11 @@ namespace {
 
 constexpr int first_minor = 3;
 
-uint64_t checksum(std::span<const uint8_t> bytes, const uint8_t *field) {
-    const uint8_t *behind = field + sizeof(uint64_t);
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, bytes.data(), static_cast<size_t>(field - bytes.data()));
-    XXH3_64bits_update(&state, behind, static_cast<size_t>(bytes.data() + bytes.size() - behind));
-    return XXH3_64bits_digest(&state);
-}
-
 const uint8_t *field_of(const loadable::Model &model) {
     return reinterpret_cast<const flatbuffers::Table &>(model).GetAddressOf(loadable::Model::VT_CHECKSUM);
 }
+
+size_t offset_of(const uint8_t *field, std::span<const uint8_t> bytes) { return static_cast<size_t>(field - bytes.data()); }
 
 }  // namespace
 
@@ -34,8 +25,8 @@ std::vector<uint8_t> loadable_bytes(const loadable::ModelT &tables) {
     builder.ForceDefaults(true);                    // the checksum's place is there whatever it holds
     builder.Finish(loadable::Model::Pack(builder, &tables), loadable::ModelIdentifier());
     std::vector<uint8_t> bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
-    const uint8_t *field = field_of(*loadable::GetModel(bytes.data()));
-    flatbuffers::WriteScalar(bytes.data() + (field - bytes.data()), checksum(bytes, field));
+    const size_t at = offset_of(field_of(*loadable::GetModel(bytes.data())), bytes);
+    flatbuffers::WriteScalar(bytes.data() + at, checksum_around(bytes, at));
     return bytes;
 }
 
@@ -45,7 +36,7 @@ void check_checksum(std::span<const uint8_t> bytes, const loadable::Model &model
         if (model.minor() < first_minor) return;
         throw Error("the loadable is damaged: its checksum is missing");
     }
-    if (checksum(bytes, field) != model.checksum())
+    if (checksum_around(bytes, offset_of(field, bytes)) != model.checksum())
         throw Error("the loadable is damaged: its bytes do not have its checksum; copy the file again, or compile the model again");
 }
 

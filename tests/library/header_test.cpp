@@ -1,4 +1,4 @@
-// The header that a library comes with, as a C program uses it: compiled as strict C11 and run.
+// The header that a library comes with, as a C program uses it, beside that of the runtime: compiled as strict C11 and run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 const char *program = R"(#include <stdio.h>
+#include "atalla.h"
 #include "atalla_kernels.h"
 #include "small.h"
 
@@ -29,9 +30,9 @@ int main(int argc, char **argv) {
     if (atalla_library_kernels(library) != SMALL_KERNELS || (0 SMALL_FOR_EACH(ONE)) != SMALL_KERNELS) FAIL("kernels");
     const uint16_t data[] = {11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22};
     const int64_t shape[] = {3, 4};
-    const atalla_tensor x = {data, shape, 2};
+    const atalla_operand x = {data, shape, 2};
     uint16_t output[12];
-    atalla_call_report report;
+    atalla_operator_report report;
     if (SMALL_copy(library, NULL, &x, output, 12, &report)) FAIL("copy");
     for (int i = 0; i < 12; i++)
         if (output[i] != data[i]) FAIL("result");

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "library/atalla_kernels.h"
+#include "library/atlib_generated.h"
 #include "library/gemm_dispatch.h"
 #include "library/operator_dispatch.h"
 #include "tests/library/hand_written.h"
@@ -51,16 +52,52 @@ TEST(KernelLibrary, DamageIsRefused) {
     for (size_t size = 0; size < good.size(); size += 97) {
         EXPECT_NE(error_of([&] { parse_library(std::span(good).first(size)); }), "no error") << size << " bytes";
     }
-    // Any change of a byte is refused or gives another library, but never ends the program.
-    for (size_t at = 0; at < good.size(); at += 13) {
-        std::vector<uint8_t> bad = good;
-        bad[at] ^= 0xFF;
-        error_of([&] { parse_library(bad); });
-    }
     KernelLibrary twice = library();
     twice.kernels.push_back(twice.kernels.front());
     EXPECT_THAT(error_of([&] { library_bytes(twice); }), HasSubstr("twice"));
     EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }), HasSubstr("cannot read the kernel library /nowhere/x.atlib"));
+}
+
+// The root table's field as the file has it.
+uint8_t *field_of(std::vector<uint8_t> &bytes, flatbuffers::voffset_t field) {
+    const auto *table = reinterpret_cast<const flatbuffers::Table *>(atlib::GetLibrary(bytes.data()));
+    return bytes.data() + (table->GetAddressOf(field) - bytes.data());
+}
+
+// A file of this version without its checksum.
+std::vector<uint8_t> without_checksum(std::vector<uint8_t> bytes, uint32_t version) {
+    flatbuffers::WriteScalar(field_of(bytes, atlib::Library::VT_VERSION), version);
+    const auto *table = reinterpret_cast<const flatbuffers::Table *>(atlib::GetLibrary(bytes.data()));
+    flatbuffers::WriteScalar<flatbuffers::voffset_t>(bytes.data() + (table->GetVTable() - bytes.data()) + atlib::Library::VT_CHECKSUM, 0);
+    return bytes;
+}
+
+TEST(KernelLibrary, EveryBitThatFlipsIsRefused) {
+    const std::vector<uint8_t> good = library_bytes(operators());
+    for (size_t bit = 0; bit < 8 * good.size(); bit++) {
+        std::vector<uint8_t> bad = good;
+        bad[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+        EXPECT_NE(error_of([&] { parse_library(bad); }), "no error") << "bit " << bit;
+    }
+    std::vector<uint8_t> code = good;
+    code[static_cast<size_t>(atlib::GetLibrary(good.data())->kernels()->Get(0)->packets()->data() - good.data())] ^= 1;
+    EXPECT_EQ(error_of([&] { parse_library(code); }), "the kernel library is damaged: its bytes do not have its checksum; copy the file again, or build it again");
+    std::vector<uint8_t> longer = good;
+    longer.push_back(0);
+    EXPECT_THAT(error_of([&] { parse_library(longer); }), HasSubstr("its bytes do not have its checksum"));
+    EXPECT_EQ(error_of([&] { parse_library(without_checksum(good, 2)); }), "the kernel library is damaged: its checksum is missing");
+}
+
+TEST(KernelLibrary, FilesOfVersionOneAreReadWithoutAChecksum) {
+    const std::vector<uint8_t> bytes = library_bytes(library()), old = without_checksum(bytes, 1);
+    EXPECT_EQ(library_bytes(parse_library(old)), bytes);
+    EXPECT_EQ(error_of([&] { parse_library(without_checksum(bytes, 3)); }), "the kernel library has version 3, this program reads versions 1 and 2: build it again");
+    // Any change of a byte is refused or gives another library, but never ends the program.
+    for (size_t at = 0; at < old.size(); at += 13) {
+        std::vector<uint8_t> bad = old;
+        bad[at] ^= 0xFF;
+        error_of([&] { parse_library(bad); });
+    }
 }
 
 TEST(KernelLibrary, DifferencesAreNamed) {
@@ -173,18 +210,37 @@ TEST(CInterface, CallsAnyOperator) {
     std::filesystem::remove(file);
     const std::vector<uint16_t> data(12, 7);
     const int64_t shape[] = {3, 4};
-    const atalla_tensor x = {data.data(), shape, 2};
+    const atalla_operand x = {data.data(), shape, 2};
     std::vector<uint16_t> output(12);
-    atalla_call_report report;
-    EXPECT_EQ(atalla_call(opened, "copy", nullptr, &x, 1, output.data(), output.size(), &report), 0) << atalla_library_error();
+    atalla_operator_report report;
+    EXPECT_EQ(atalla_operator(opened, "copy", nullptr, &x, 1, output.data(), output.size(), &report), 0) << atalla_library_error();
     EXPECT_EQ(output, data);
     EXPECT_FALSE(report.exact);
     EXPECT_EQ(report.runs, 2);
-    EXPECT_NE(atalla_call(opened, "copy", nullptr, &x, 1, output.data(), 11, nullptr), 0);
+    EXPECT_NE(atalla_operator(opened, "copy", nullptr, &x, 1, output.data(), 11, nullptr), 0);
     EXPECT_STREQ(atalla_library_error(), "copy gives 12 elements, but there is room for 11");
-    EXPECT_NE(atalla_call(opened, "copy", nullptr, nullptr, 1, output.data(), 12, nullptr), 0);
+    const auto refused = [&](int status, const std::string &text) {
+        EXPECT_NE(status, 0) << text;
+        EXPECT_THAT(atalla_library_error(), HasSubstr(text));
+    };
+    refused(atalla_operator(nullptr, "copy", nullptr, &x, 1, output.data(), 12, nullptr), "'library' is a null pointer");
+    refused(atalla_operator(opened, nullptr, nullptr, &x, 1, output.data(), 12, nullptr), "'op' is a null pointer");
+    refused(atalla_operator(opened, "copy", nullptr, nullptr, 1, output.data(), 12, nullptr), "'inputs' is a null pointer");
+    refused(atalla_operator(opened, "copy", nullptr, &x, 1, nullptr, 12, nullptr), "'output' is a null pointer");
+    refused(atalla_operator(opened, "copy", "{", &x, 1, output.data(), 12, nullptr), "the attributes must be a JSON object");
+    refused(atalla_operator(opened, "copy", nullptr, &x, 0, output.data(), 12, nullptr), "has no kernel that serves copy");
+    const auto with = [&](const uint16_t *values, std::vector<int64_t> extents, size_t rank) {
+        const atalla_operand operand = {values, extents.empty() ? nullptr : extents.data(), rank};
+        return atalla_operator(opened, "copy", nullptr, &operand, 1, output.data(), 12, nullptr);
+    };
+    refused(with(nullptr, {3, 4}, 2), "'data' is a null pointer");
+    refused(with(data.data(), {}, 2), "'shape' is a null pointer");
+    refused(with(data.data(), {3, 4}, SIZE_MAX), "a tensor cannot have 18446744073709551615 dimensions");
+    refused(with(data.data(), {3, -4}, 2), "a tensor of 3x-4 has no elements");
+    refused(with(data.data(), {3, 0}, 2), "a tensor of 3x0 has no elements");
+    refused(with(data.data(), {int64_t{1} << 40, int64_t{1} << 40}, 2), "a tensor cannot be as large as 1099511627776x1099511627776");
     atalla_library_close(opened);
-    EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, const char *attributes, const atalla_tensor *input_0,"));
+    EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, const char *attributes, const atalla_operand *input_0,"));
 }
 
 TEST(CInterface, OpensRunsAndExplains) {
@@ -207,6 +263,7 @@ TEST(CInterface, OpensRunsAndExplains) {
     EXPECT_FALSE(report.exact);
     EXPECT_NE(atalla_gemm(opened, 64, 64, 64, a.data(), b.data(), nullptr, c.data(), ATALLA_GEMM_BIAS, nullptr), 0);
     EXPECT_STREQ(atalla_library_error(), "'bias' is a null pointer");
+    EXPECT_NE(atalla_gemm(opened, INT64_MAX, INT64_MAX, 64, a.data(), b.data(), nullptr, c.data(), 0, nullptr), 0);
     EXPECT_NE(atalla_gemm(opened, -1, 64, 64, a.data(), b.data(), nullptr, c.data(), 0, nullptr), 0);
     EXPECT_NE(atalla_gemm(opened, 64, 64, 64, nullptr, b.data(), nullptr, c.data(), 0, nullptr), 0);
     EXPECT_NE(atalla_gemm(opened, 64, 64, 64, a.data(), b.data(), nullptr, c.data(), 8, nullptr), 0);
@@ -214,6 +271,11 @@ TEST(CInterface, OpensRunsAndExplains) {
     atalla_library_close(nullptr);
     EXPECT_NE(atalla_library_open("/nowhere", &opened), 0);
     EXPECT_THAT(atalla_library_error(), HasSubstr("/nowhere"));
+    EXPECT_EQ(opened, nullptr);
+    EXPECT_NE(atalla_library_open(nullptr, &opened), 0);
+    EXPECT_NE(atalla_library_open("/nowhere", nullptr), 0);
+    EXPECT_EQ(atalla_library_kernels(nullptr), 0u);
+    EXPECT_STREQ(atalla_library_machine(nullptr), "");
 }
 
 }  // namespace
