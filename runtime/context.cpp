@@ -106,6 +106,7 @@ void Context::set_input(size_t index, const HostTensor &tensor) {
         throw Error(fmt::format("input '{}' holds {}, but the model takes {}", port.name()->str(), dtype_name(tensor.dtype), dtype_name(static_cast<DType>(port.dtype()))));
     if (tensor.sizes.size() != port.dims()->size())
         throw Error(fmt::format("input '{}' has {} dimensions, but the model takes {}", port.name()->str(), tensor.sizes.size(), port.dims()->size()));
+    check_elements(*model_, index, tensor.sizes);
     inputs_[index] = dense_copy(tensor);
 }
 

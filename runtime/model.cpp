@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -202,6 +204,30 @@ std::vector<int64_t> sizes_in_call(const loadable::Port &port, std::vector<int64
     return sizes;
 }
 
+namespace {
+
+std::vector<std::vector<int64_t>> sizes_of_input(const Model &model, size_t input) {
+    std::vector<std::vector<int64_t>> all;
+    for (const Model::Specialization &s : model.specializations()) all.push_back(s.sizes_of(s.table->inputs()->Get(static_cast<uint32_t>(input))));
+    return all;
+}
+
+[[noreturn]] void refuse_sizes(const Model &model, size_t input, const std::vector<int64_t> &sizes) {
+    std::vector<std::string> possible;
+    for (const std::vector<int64_t> &taken : sizes_of_input(model, input)) possible.push_back(fmt::format("[{}]", fmt::join(taken, ", ")));
+    possible.erase(std::unique(possible.begin(), possible.end()), possible.end());
+    throw Error(fmt::format("input '{}' has sizes [{}], but the model is compiled for {}", model.table().inputs()->Get(static_cast<uint32_t>(input))->name()->str(),
+                            fmt::join(sizes, ", "), fmt::join(possible, " or ")));
+}
+
+}  // namespace
+
+void check_elements(const Model &model, size_t input, const std::vector<int64_t> &sizes) {
+    const auto elements = [](const std::vector<int64_t> &of) { return std::accumulate(of.begin(), of.end(), int64_t{1}, std::multiplies<>()); };
+    const auto enough = [&](const std::vector<int64_t> &taken) { return elements(taken) >= elements(sizes); };
+    if (std::ranges::none_of(sizes_of_input(model, input), enough)) refuse_sizes(model, input, sizes);
+}
+
 Choice choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs) {
     const std::vector<Model::Specialization> &all = model.specializations();
     for (size_t s = 0; s < all.size(); s++) {
@@ -219,17 +245,8 @@ Choice choose_specialization(const Model &model, const std::vector<std::vector<i
     }
     // The first input that fits no specialization is what to complain of.
     for (size_t i = 0; i < inputs.size(); i++) {
-        std::vector<std::string> possible;
-        bool fits = false;
-        for (const Model::Specialization &s : all) {
-            const std::vector<int64_t> sizes = s.sizes_of(s.table->inputs()->Get(static_cast<uint32_t>(i)));
-            fits = fits || sizes == inputs[i];
-            possible.push_back(fmt::format("[{}]", fmt::join(sizes, ", ")));
-        }
-        if (fits) continue;
-        possible.erase(std::unique(possible.begin(), possible.end()), possible.end());
-        throw Error(fmt::format("input '{}' has sizes [{}], but the model is compiled for {}", model.table().inputs()->Get(static_cast<uint32_t>(i))->name()->str(),
-                                fmt::join(inputs[i], ", "), fmt::join(possible, " or ")));
+        const std::vector<std::vector<int64_t>> possible = sizes_of_input(model, i);
+        if (std::ranges::find(possible, inputs[i]) == possible.end()) refuse_sizes(model, i, inputs[i]);
     }
     throw Error("each input has a size that the model is compiled for, but not all of them together");
 }

@@ -74,6 +74,8 @@ struct Choice {
 // The specialization for inputs of these sizes, else the smallest that they can be filled up to. Error that names the input, the
 // dimension and what is possible.
 Choice choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs);
+// The same error for sizes with more elements than any specialization takes, before somebody makes room for them.
+void check_elements(const Model &model, size_t input, const std::vector<int64_t> &sizes);
 
 // What a port's tensor of a specialization is in a call: the sizes of dimensions that are a filled symbol.
 std::vector<int64_t> sizes_in_call(const loadable::Port &port, std::vector<int64_t> sizes, const Bindings &filled);

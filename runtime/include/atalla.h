@@ -1,7 +1,8 @@
 /* Runs compiled models (.atl files) on the Atalla accelerator. C interface of libatalla_runtime; docs/runtime.md has a tour.
  *
  * Every function that can fail returns a status; atalla_last_error() then has one sentence about it, per thread.
- * Null pointers are errors, not crashes, except where a parameter says "may be null". */
+ * Null pointers are errors, not crashes, except where a parameter says "may be null"; functions without a status give 0 or "" for
+ * them. A context that is in use by another call, of another thread or around one of its host kernels, is an error, too. */
 #ifndef ATALLA_H
 #define ATALLA_H
 
@@ -66,7 +67,7 @@ ATALLA_API size_t atalla_model_outputs(const atalla_model *model);
  * model. `name`, `dtype`, `rank` and `sizes` may be null. `sizes` has room for ATALLA_MAX_RANK. */
 ATALLA_API atalla_status atalla_model_input(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes);
 ATALLA_API atalla_status atalla_model_output(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes);
-/* Everything that `atalla inspect --json` prints. Lives as long as the model. */
+/* Everything that `atalla inspect --json` prints; "" for a null pointer. Lives as long as the model. */
 ATALLA_API const char *atalla_model_json(const atalla_model *model);
 
 /* ---- running */
@@ -75,7 +76,8 @@ ATALLA_API const char *atalla_model_json(const atalla_model *model);
 ATALLA_API atalla_status atalla_context_create(const atalla_model *model, uint64_t step_limit, atalla_context **context);
 ATALLA_API void atalla_context_release(atalla_context *context); /* may be null */
 
-/* Copies the elements. The element type and the number of dimensions must be the model's. */
+/* Copies the elements. The element type and the number of dimensions must be the model's, and there must be no more elements than it
+ * takes; whether the sizes fit is for the run to say. */
 ATALLA_API atalla_status atalla_set_input(atalla_context *context, size_t index, const atalla_tensor *tensor);
 /* Runs the model on the inputs that were set last; it fits them to one of its specializations. */
 ATALLA_API atalla_status atalla_run(atalla_context *context);
