@@ -139,18 +139,8 @@ private:
 
     void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
         check_sizes(graph_, bindings);
-        auto [graph, placed] = faster_layout(bindings);
-        std::vector<int> kernel_of(graph.nodes.size(), -1);
-        for (size_t n = 0; n < placed.size(); n++) {
-            if (placed[n].place != PlacedNode::Device) continue;
-            try {
-                kernel_of[n] = static_cast<int>(kernels_.add(*placed[n].op, placed[n].workload));
-            } catch (const Error &error) {
-                if (!can_interpret(graph.nodes[n].target)) throw;
-                placed[n].place = PlacedNode::Host;
-                placed[n].reason = error.what();
-            }
-        }
+        auto [prepared, kernel_of] = verified(bindings);
+        const auto &[graph, placed] = prepared;
         if (model_.specializations.empty()) report(graph, placed);
         used_.insert(kernel_of.begin(), kernel_of.end());
         auto [made, plan] = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
@@ -169,6 +159,36 @@ private:
         Graph graph;
         std::vector<PlacedNode> placed;
     };
+
+    struct Verified {
+        Prepared prepared;
+        std::vector<int> kernel_of;   // by node, -1: none
+    };
+
+    // With kernels that give right results. A schedule that does not gives way to another, with which another layout or fusion may be better.
+    Verified verified(const Bindings &bindings) {
+        while (true) {
+            Prepared prepared = faster_layout(bindings);
+            std::vector<int> kernel_of = add_kernels(prepared);
+            if (kernels_.verify(kernel_of)) return {std::move(prepared), std::move(kernel_of)};
+        }
+    }
+    // What has no kernel goes to the host.
+    std::vector<int> add_kernels(Prepared &prepared) {
+        auto &[graph, placed] = prepared;
+        std::vector<int> kernel_of(graph.nodes.size(), -1);
+        for (size_t n = 0; n < placed.size(); n++) {
+            if (placed[n].place != PlacedNode::Device) continue;
+            try {
+                kernel_of[n] = static_cast<int>(kernels_.add(*placed[n].op, placed[n].workload));
+            } catch (const Error &error) {
+                if (!can_interpret(graph.nodes[n].target)) throw;
+                placed[n].place = PlacedNode::Host;
+                placed[n].reason = error.what();
+            }
+        }
+        return kernel_of;
+    }
 
     // Of the layouts of images, the last of which is PyTorch's.
     Prepared faster_layout(const Bindings &bindings) {
@@ -342,6 +362,7 @@ private:
         for (auto &constant : model_.constants) constant->data.clear();
         result.tables = std::move(model_);
         result.plans = std::move(plans_);
+        result.notes = kernels_.notes();
         for (const int kernel : used_)
             if (kernel >= 0) result.kernels.push_back(kernels_.kernels()[static_cast<size_t>(kernel)]);
         return result;

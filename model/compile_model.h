@@ -31,6 +31,7 @@ struct CompiledModel {
     loadable::ModelT tables;               // the same before it was written, without the constants' bytes
     std::vector<ChosenKernel> kernels;     // that the program calls
     std::vector<ModelPlan> plans;          // of the specializations
+    std::vector<std::string> notes;        // what a user should be told
 };
 
 // The sizes that the model was exported with, or the least allowed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -48,6 +49,47 @@ int64_t cycles_alone(const Routine &routine, const Workload &workload, const Mac
     return static_cast<int64_t>(machine.timed() ? result.counters.cycles : result.counters.packets);
 }
 
+// What every program of the workload gives: the unoptimized one says, or the host where that is sooner done. (The host's own compiler takes a
+// second or more for most operators, so long as the simulator takes for ten million cycles.)
+std::vector<TensorData> right_results(const Workload &workload, const Machine &machine, const std::vector<TensorData> &inputs, RunOptions options) {
+    constexpr double most_flops = 2e8;
+    constexpr uint64_t most_cycles = 20'000'000;
+    if (workload.flops() <= most_flops) {
+        const KernelDefinition kernel = workload.build(machine, workload.naive_point(machine));
+        codegen::CompileOptions how;
+        how.optimize = false;
+        how.layouts = kernel.layouts;
+        options.cycle_limit = most_cycles;
+        KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, how), machine, inputs, options);
+        if (run.result.ok) return std::move(run.outputs);
+    }
+    return workload.host_result(machine, inputs);
+}
+
+// What is wrong with the results of a run on random values with special ones among them, or "". Error if nobody can say what is right.
+std::string wrong_results(const Routine &routine, const Workload &workload, const Machine &machine) {
+    constexpr uint32_t parameters = 0x400;   // behind the words that run_kernel() writes, which routines do not read
+    constexpr uint64_t data_seed = 1;
+    KernelDefinition tensors;
+    tensors.inputs = workload.inputs();
+    tensors.outputs = workload.outputs();
+    KernelCall call{0, {}, routine.name};
+    for (const uint64_t address : place_tensors(tensors, machine)) call.addresses.push_back(static_cast<uint32_t>(address));
+    codegen::CompiledKernel compiled;
+    compiled.program = stitch({{routine}, {{{std::move(call)}}}, parameters}).program;
+    RunOptions options;
+    options.left_in_pads = left_by_others;
+    // A functional machine aborts where a scalar operation overflows.
+    const std::vector<TensorData> inputs = random_inputs(tensors.inputs, machine.timed() ? DataSet::Special : DataSet::Bounded, data_seed);
+    const KernelRun run = run_kernel(tensors, compiled, machine, inputs, options);
+    if (!run.result.ok) return run.result.error;
+    if (!run.outside_untouched) return "the program wrote outside its tensors";
+    const std::vector<TensorData> wanted = right_results(workload, machine, inputs, options);
+    for (size_t i = 0; i < wanted.size(); i++)
+        if (std::string differs = difference(tensors.outputs[i], run.outputs[i], wanted[i]); !differs.empty()) return differs;
+    return "";
+}
+
 std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
 std::string cache_key(const Operator &op, const Workload &workload, const KernelOptions &options) { return fmt::format("{}: {}", options.measured, key_of(op, workload)); }
 
@@ -63,6 +105,7 @@ size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> 
         failed_.emplace(key, error.what());
         throw;
     }
+    asked_.push_back({&op, workload});
     known_.emplace(key, kernels_.size() - 1);
     return kernels_.size() - 1;
 }
@@ -90,7 +133,55 @@ std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload 
 }
 
 const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload) const {
-    return options_.cache == nullptr || options_.tune ? nullptr : options_.cache->find(cache_key(op, workload, options_));
+    if (options_.cache == nullptr || options_.tune) return nullptr;
+    const KeptSchedule *schedule = options_.cache->find(cache_key(op, workload, options_));
+    return schedule != nullptr && !is_refused(key_of(op, workload), schedule->point) ? schedule : nullptr;
+}
+
+void KernelSet::keep(const Operator &op, const Workload &workload, const KeptSchedule &schedule) const {
+    if (options_.cache != nullptr) options_.cache->keep(cache_key(op, workload, options_), schedule);
+}
+
+bool KernelSet::is_refused(const std::string &key, const Point &point) const {
+    const auto refused = refused_.find(key);
+    return refused != refused_.end() && std::ranges::any_of(refused->second, [&](const auto &one) { return one.first == point; });
+}
+
+bool KernelSet::verify(const std::vector<int> &kernels) {
+    if (!options_.verify) return true;
+    std::set<size_t> unverified;
+    for (const int kernel : kernels)
+        if (kernel >= 0 && !kernels_[static_cast<size_t>(kernel)].verified) unverified.insert(static_cast<size_t>(kernel));
+    const std::vector<size_t> list(unverified.begin(), unverified.end());
+    std::vector<std::string> wrong(list.size()), unknown(list.size());
+#pragma omp parallel for schedule(dynamic, 1)
+    for (size_t i = 0; i < list.size(); i++) {
+        try {
+            wrong[i] = wrong_results(kernels_[list[i]].routine, *asked_[list[i]].workload, machine_);
+        } catch (const std::exception &error) {
+            unknown[i] = error.what();
+        }
+    }
+    bool right = true;
+    for (size_t i = 0; i < list.size(); i++) {
+        ChosenKernel &kernel = kernels_[list[i]];
+        const auto &[op, workload] = asked_[list[i]];
+        if (!unknown[i].empty()) {
+            notes_.push_back(fmt::format("{}: its results cannot be verified: {}", kernel.routine.name, unknown[i]));
+            continue;
+        }
+        kernel.verified = wrong[i].empty();
+        if (kernel.verified) {
+            keep(*op, *workload, {kernel.from, kernel.point, kernel.cycles, "", true});
+            continue;
+        }
+        right = false;
+        const std::string key = key_of(*op, *workload);
+        refused_[key].emplace_back(kernel.point, wrong[i]);
+        known_.erase(key);
+        notes_.push_back(fmt::format("{}: the schedule {} gives wrong results and is passed over: {}", kernel.routine.name, kernel.point.assignments(), wrong[i]));
+    }
+    return right;
 }
 
 ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
@@ -101,6 +192,7 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
         chosen.from = "winner";
         chosen.routine = compile_routine(op, *workload, machine_, chosen.point);
         chosen.cycles = stored->trial.cycles;
+        chosen.verified = true;
         return chosen;
     }
     if (options_.tune) {
@@ -110,26 +202,24 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
             chosen.point = result.best;
             chosen.from = "tuned";
             chosen.routine = compile_routine(op, *workload, machine_, chosen.point);
+            chosen.verified = true;
             return chosen;
         }
     }
     if (const KeptSchedule *schedule = kept(op, *workload)) {
         if (schedule->from.empty()) throw Error(schedule->failure);
         try {
-            return {compile_routine(op, *workload, machine_, schedule->point), schedule->point, schedule->from, chosen.bound_cycles, schedule->cycles};
+            return {compile_routine(op, *workload, machine_, schedule->point), schedule->point, schedule->from, chosen.bound_cycles, schedule->cycles, schedule->verified};
         } catch (const std::exception &) {
             // A damaged line: chosen anew.
         }
     }
-    const auto keep = [&](const KeptSchedule &schedule) {
-        if (options_.cache != nullptr) options_.cache->keep(cache_key(op, *workload, options_), schedule);
-    };
     try {
         ChosenKernel drafted = choose_by_draft(op, workload);
-        keep({drafted.from, drafted.point, drafted.cycles, ""});
+        keep(op, *workload, {drafted.from, drafted.point, drafted.cycles, "", false});
         return drafted;
     } catch (const Error &error) {
-        keep({"", {}, 0, error.what()});
+        keep(op, *workload, {"", {}, 0, error.what(), false});
         throw;
     }
 }
@@ -140,7 +230,9 @@ ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_pt
     const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
     constexpr uint64_t drafted = 4000, tried = 8;
     const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
-    const std::vector<PricedPoint> points = rank_by_draft(task, drafted, measured + tried, 1, 0).points;
+    std::vector<PricedPoint> points = rank_by_draft(task, drafted, measured + tried, 1, 0).points;
+    const std::string key = key_of(op, *workload);
+    std::erase_if(points, [&](const PricedPoint &priced) { return is_refused(key, priced.point); });
     std::string failure = "its schedule space has no point";
     struct Candidate {
         std::optional<Routine> routine;   // that compiled
@@ -167,10 +259,12 @@ ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_pt
             compiled += candidate.routine.has_value();
             if (!candidate.failure.empty()) failure = candidate.failure;
             if (candidate.cycles && (chosen.from.empty() || *candidate.cycles < chosen.cycles))
-                chosen = {std::move(*candidate.routine), priced.point, "draft", chosen.bound_cycles, *candidate.cycles};
+                chosen = {std::move(*candidate.routine), priced.point, "draft", chosen.bound_cycles, *candidate.cycles, false};
         }
     }
     if (!chosen.from.empty()) return chosen;
+    if (is_refused(key, workload->naive_point(machine_)))
+        throw Error(fmt::format("{} {}: no schedule gives right results: {}", op.name(), workload->title(), refused_.at(key).back().second));
     try {
         chosen.point = workload->naive_point(machine_);
         chosen.from = "naive";

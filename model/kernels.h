@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autotune/tuner.h"
@@ -21,6 +22,7 @@ struct KernelOptions {
     TuneOptions how;                // with `tune`
     // Without a winner: how many of the schedules that the draft likes best are run to choose one. 1: its best, not run.
     uint64_t measured = 8;
+    bool verify = true;             // what has no winner, before a model uses it
     ScheduleCache *cache = nullptr;   // of what was chosen without a winner; null: chosen anew each time
 };
 
@@ -30,6 +32,7 @@ struct ChosenKernel {
     std::string from;            // "winner", "tuned", "draft", "naive"
     int64_t bound_cycles = 0;
     int64_t cycles = 0;          // of KernelSet::cycles; 0 if nobody asked
+    bool verified = false;       // its results are what they should be: the tuner says so, or KernelSet::verify()
 };
 
 class KernelSet {
@@ -45,17 +48,31 @@ public:
     std::optional<double> drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
 
+    // Runs those of the kernels that are not verified (negative indices: none) on random and special values and compares the results
+    // with those of the unoptimized program, or the host's, bit for bit. False if one differs: add() then gives its workload the next best schedule, which notes() say.
+    bool verify(const std::vector<int> &kernels);
+    const std::vector<std::string> &notes() const { return notes_; }
+
 private:
+    struct Asked {
+        const Operator *op;
+        std::shared_ptr<const Workload> workload;
+    };
     std::optional<StoredTrial> winner(const Operator &op, const Workload &workload) const;
     ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     const KeptSchedule *kept(const Operator &op, const Workload &workload) const;
+    void keep(const Operator &op, const Workload &workload, const KeptSchedule &schedule) const;
+    bool is_refused(const std::string &key, const Point &point) const;
 
     Machine machine_;
     KernelOptions options_;
     std::map<std::string, size_t> known_;         // by operator and workload text
     std::map<std::string, std::string> failed_;   // why there is none, likewise
     std::vector<ChosenKernel> kernels_;
+    std::vector<Asked> asked_;                    // of kernels_, by index
+    std::map<std::string, std::vector<std::pair<Point, std::string>>> refused_;   // schedules that gave wrong results, with what differed, likewise
+    std::vector<std::string> notes_;
 };
 
 }  // namespace atalla

@@ -16,7 +16,7 @@ namespace atalla {
 namespace {
 
 nlohmann::json to_json(const std::string &key, const KeptSchedule &schedule) {
-    return {{"key", key}, {"from", schedule.from}, {"point", schedule.point}, {"cycles", schedule.cycles}, {"failure", schedule.failure}};
+    return {{"key", key}, {"from", schedule.from}, {"point", schedule.point}, {"cycles", schedule.cycles}, {"failure", schedule.failure}, {"verified", schedule.verified}};
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ ScheduleCache::ScheduleCache(std::filesystem::path file) : file_(std::move(file)
     for (std::string line; std::getline(stream, line);) {
         const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
         try {
-            known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure")};
+            known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure"), json.at("verified")};
         } catch (const nlohmann::json::exception &) {
             // A line that another process did not finish.
         }

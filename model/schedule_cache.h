@@ -14,6 +14,7 @@ struct KeptSchedule {
     Point point;
     int64_t cycles = 0;    // of a run alone; 0: not simulated
     std::string failure;   // why none compiles
+    bool verified = false; // its results were compared
 };
 
 // One file for a machine and a compiler; several processes may use it at once. What cannot be read or written is as if it were not

@@ -23,7 +23,7 @@ struct Options {
     ModelOptions program;
     std::filesystem::path file, output;
     std::string model;
-    bool tune = false, no_cache = false, fill = false, one_by_one = false, json = false, quiet = false;
+    bool tune = false, no_cache = false, fill = false, one_by_one = false, no_verify = false, json = false, quiet = false;
     int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
@@ -46,7 +46,7 @@ void write_file(const std::filesystem::path &file, const std::vector<uint8_t> &b
 nlohmann::ordered_json kernels_json(const CompiledModel &compiled) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const ChosenKernel &kernel : compiled.kernels)
-        list.push_back({{"kernel", kernel.routine.name}, {"schedule", kernel.from}, {"point", nlohmann::json(kernel.point)}, {"packets", kernel.routine.program.packets.size()},
+        list.push_back({{"kernel", kernel.routine.name}, {"schedule", kernel.from}, {"verified", kernel.verified}, {"point", nlohmann::json(kernel.point)}, {"packets", kernel.routine.program.packets.size()},
                         {"bound_cycles", kernel.bound_cycles}});
     return list;
 }
@@ -62,6 +62,7 @@ void compile(const Options &options) {
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
+    how.kernels.verify = !options.no_verify;
     std::optional<ScheduleCache> cache;
     if (const std::filesystem::path kept = options.no_cache ? "" : default_schedule_cache(machine.fingerprint()); !kept.empty()) cache.emplace(kept);
     how.kernels.cache = cache ? &*cache : nullptr;
@@ -70,9 +71,12 @@ void compile(const Options &options) {
     const CompiledModel compiled = compile_model(imported.graph, machine, how);
     const std::shared_ptr<const Model> model = Model::from_bytes(compiled.bytes, options.output.string());   // what is written can be read
     write_file(options.output, compiled.bytes);
+    if (!options.quiet && !options.json)
+        for (const std::string &note : compiled.notes) std::cerr << "note: " << note << '\n';
     if (options.json) {
         nlohmann::ordered_json json = describe(*model);
         json["kernels"] = kernels_json(compiled);
+        json["notes"] = compiled.notes;
         std::cout << json.dump() << '\n';
     } else if (!options.quiet) {
         std::cout << describe_text(*model) << '\n';
@@ -88,7 +92,8 @@ int main(int argc, char **argv) {
     CLI::App app("Compiles a model that torch.export.save wrote to one program and what the host does around it.", "atalla-compile");
     app.footer("Examples:\n  atalla compile model.pt2 -o model.atl\n  atalla compile model.pt2 -o model.atl --machine fsim --tune\n"
                "  atalla compile model.pt2 -o model.atl --sizes s77=1 --sizes s77=8\n\n"
-               "Kernels use the database's winners; for what has none a few schedules that the draft model likes best are simulated.");
+               "Kernels use the database's winners; for what has none a few schedules that the draft model likes best are simulated,\n"
+               "and the results of the fastest are compared bit for bit with those of the unoptimized program, or the host's.");
     Options options;
     app.add_option("FILE", options.file, "The .pt2 file")->required();
     app.add_option("-o,--output", options.output, "The .atl file to write")->required();
@@ -98,6 +103,7 @@ int main(int argc, char **argv) {
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->check([](const std::string &text) { return text.starts_with('-') ? "a number of trials is not negative" : ""; })->capture_default_str();
     app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
+    app.add_flag("--no-verify", options.no_verify, "Take such schedules as they are, without a run on random and special values that shows whether their results are right");
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");
     app.add_flag("--json", options.json, "Print a JSON object");

@@ -266,7 +266,7 @@ def load(file):
     return CompiledModel(file)
 
 
-def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, tune=False, trials=None, sizes=None, fill=False, on_host=(), precision="standard", fuse=True, one_by_one=False):
+def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, tune=False, trials=None, sizes=None, fill=False, on_host=(), precision="standard", fuse=True, one_by_one=False, verify=True):
     """Compiles an ExportedProgram, a .pt2 file, or a module with example `args` and `kwargs`.
 
     machine: a machine's name or file. database: of tuned kernels (default: $ATALLA_DB or the user's). tune: tune kernels that have
@@ -274,7 +274,8 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
     new sizes compiles for them and keeps the result in the user's cache. fill: a call with less than one of the `sizes` runs as that one, filled
     up, for sizes along which nothing mixes, such as a batch. on_host: operators that are to run on the host, "aten::softmax.int".
     precision: "standard", or "high", which adds long sums of matrix products in groups: more digits for more cycles.
-    fuse: kernels of several operators. one_by_one: every kernel is a run of its own, to compare one program with.
+    fuse: kernels of several operators. one_by_one: every kernel is a run of its own, to compare one program with. verify: run schedules that no
+    tuned winner gives on random and special values and pass over those with wrong results.
     """
     signature = None
     on_host = [on_host] if isinstance(on_host, str) else on_host
@@ -298,7 +299,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
             command += ["--db", database]
         if tune:
             command += ["--tune"] + (["--trials", str(trials)] if trials else [])
-        command += (["--fill"] if fill else []) + ([] if fuse else ["--no-fuse"]) + (["--one-by-one"] if one_by_one else [])
+        command += (["--fill"] if fill else []) + ([] if fuse else ["--no-fuse"]) + (["--one-by-one"] if one_by_one else []) + ([] if verify else ["--no-verify"])
         for target_name in on_host:
             command += ["--on-host", target_name]
         chosen = []
