@@ -285,9 +285,14 @@ LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *op = e.as<Div>()) {
         LinearForm a = linear(op->a), b = linear(op->b);
         if (b.is_constant() && b.constant > 0) {
-            if (a.is_constant()) return {floor_div(a.constant, b.constant), {}};
-            LinearForm exact = a;
-            if (exact.divide(b.constant)) return exact;
+            // Rounded down like the constant where whatever varies divides.
+            const auto divides = [&](const auto &term) { return term.second % b.constant == 0; };
+            if (std::all_of(a.terms.begin(), a.terms.end(), divides)) {
+                const int64_t rest = floor_mod(a.constant, b.constant);
+                a.constant -= rest;
+                a.divide(b.constant);
+                return a;
+            }
             return binary_non_linear(a, {}, Div::make(to_expr(kernel_, a), IntImm::make(Int(32), b.constant)));
         }
     }

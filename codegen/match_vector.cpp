@@ -378,6 +378,17 @@ Value Matcher::evaluate_select(const Select *select) {
         condition = other;
         std::swap(on, off);
     }
+    // One side of several conditions may decide them, or leave the other.
+    while (condition.as<Or>() != nullptr || condition.as<And>() != nullptr) {
+        const auto *any = condition.as<Or>();
+        const auto *all = condition.as<And>();
+        const bool decides = any != nullptr;
+        const Expr a = decides ? any->a : all->a, b = decides ? any->b : all->b;
+        const std::optional<bool> first = known_here(a), second = known_here(b);
+        if (first == decides || second == decides) return evaluate(decides ? on : off);
+        if (!first && !second) break;
+        condition = without_strict(first ? b : a);
+    }
     if (const auto taken = known_here(condition)) return evaluate(*taken ? on : off);
     return choose(evaluate(condition), evaluate(on), evaluate(off));
 }
@@ -386,7 +397,8 @@ Value Matcher::evaluate_select(const Select *select) {
 std::optional<bool> Matcher::known_here(const Expr &condition) {
     if (const auto *broadcast = condition.as<Broadcast>()) return known_here(broadcast->value);
     const auto *less = condition.as<LT>();
-    if (less == nullptr || !condition.type().is_scalar() || !less->a.type().is_int()) return std::nullopt;
+    const auto *equal = condition.as<EQ>();
+    if (!condition.type().is_scalar() || (less == nullptr && equal == nullptr) || !(less != nullptr ? less->a : equal->a).type().is_int()) return std::nullopt;
     const LinearForm value = scope_.linear(Select::make(condition, IntImm::make(Int(32), 1), IntImm::make(Int(32), 0)));
     if (!value.is_constant()) return std::nullopt;
     return value.constant != 0;

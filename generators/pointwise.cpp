@@ -42,13 +42,25 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     };
     const auto columns = std::ranges::count_if(inputs_of(rest_), is_column) + std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; });
     if (columns == 0 && parts_.empty()) nest_ = PointwiseBlocks::with_short_rows(std::move(nest_));
-    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()), columns);
+    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()), columns, columns > 0 ? rows_as_run(columns) : JoinedRows{});
+}
+
+// Each operand has both dimensions of the run, or is a number for each row, or for all.
+JoinedRows PointwiseWorkload::rows_as_run(int64_t numbers) const {
+    JoinedRows run{nest_.dims[0].extent, nest_.dims[1].extent, 0, 0, numbers};
+    for (size_t i = 0; i < names_.size(); i++) {
+        if (nest_.is_single(i)) continue;
+        const bool is_number = !nest_.is_present(i, 0);
+        if (!nest_.is_present(i, 1) || (is_number && nest_.extents_of(i).size() > 1)) return {};
+        (is_number ? run.inputs : run.operands)++;
+    }
+    return run.suits() ? run : JoinedRows{};
 }
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
     const Tiling t = blocks_.tiling(machine, point);
     return fmt::format("{} block{} of {}{} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks, t.blocks == 1 ? "" : "s", t.planes > 1 ? fmt::format("{} times ", t.planes) : "", t.rows, t.rows == 1 ? "" : "s", t.cols,
-                       point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s", PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values" : "");
+                       point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s", PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values" : PointwiseBlocks::is_joined(point) ? ", rows joined" : "");
 }
 
 std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData> &inputs) const {
@@ -80,6 +92,7 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 }
 
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
+    if (PointwiseBlocks::is_joined(point)) return draft_of_run(machine, point);
     const Tiling t = blocks_.tiling(machine, point);
     const double vectors = static_cast<double>(t.vectors());
     const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
@@ -104,6 +117,19 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
     const double block = single * vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled), moved) + block_start * loops;
     return start + fetched + static_cast<double>(t.blocks) * block + vectors * (moved + lane);
+}
+
+double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &point) const {
+    constexpr double start = 1200, block_start = 80, turn = 6, number = 6, made = 3, beats = 2.2;
+    const Tiling t = blocks_.tiling(machine, point);
+    const Chunks chunks = blocks_.chunks(point);
+    const JoinedRows &run = blocks_.run();
+    const auto vectors = static_cast<double>(t.vectors());
+    const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
+    const double moved = beats * static_cast<double>(run.operands + 1);
+    const double making = static_cast<double>(run.numbers) * (number * static_cast<double>(run.rows) + made * static_cast<double>(chunks.all()));
+    const double block = block_start + vectors * std::max(lane + turn / static_cast<double>(point["unroll"]), moved);
+    return start + making + static_cast<double>(t.blocks) * block + vectors * moved;
 }
 
 KernelWork PointwiseWorkload::work(const Machine &) const {

@@ -13,6 +13,8 @@ constexpr int64_t longest_row = 2048;
 // Pads that one buffer may take, in rows of all pads: two slots each for inputs and result.
 constexpr int64_t most_buffer_rows = 2048;
 
+const std::vector<int64_t> unrolls = {4, 8, 16, 32, 2}, pads_of_parts = {4, 2, 1};
+
 int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes * lanes : n / (4 * lanes) * 4 * lanes; }
 
 // The pads, of so many, that buffers go round: what loops add to a row must be whole rounds.
@@ -33,7 +35,8 @@ int64_t largest_divisor(int64_t of, int64_t most) {
     return most;
 }
 
-PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns) : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts), columns_(columns) {
+PointwiseBlocks::PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns, const JoinedRows &run)
+    : nest_(std::move(nest)), operands_(operands), parts_(parts), small_operands_(parts), columns_(columns), run_(run) {
     for (size_t i = 0; i < nest_.dims[0].present.size(); i++) small_operands_ += nest_.is_single(i);
 }
 
@@ -64,18 +67,41 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     const bool short_code = !has_column() || largest() % lanes == 0 || largest() <= 4 * lanes;
     if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
     if (sizes.empty()) sizes.insert(size_of(machine, 1));
-    space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : "rows that come and go together", {sizes.begin(), sizes.end()})
-        .choice("unroll", "vectors in straight-line code", {4, 8, 16, 32, 2})
-        .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", {4, 2, 1})
+    const std::set<int64_t> apart = sizes, of_run = blocks_of_run(machine);
+    std::vector<int64_t> all_unrolls = unrolls;
+    std::vector<std::string> first;
+    if (!of_run.empty()) {
+        first = {"joined"};
+        sizes.insert(of_run.begin(), of_run.end());
+        for (const int64_t unroll : unrolls_of_run())
+            if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
+        space.choice("joined", "rows that end inside vectors apart (0), or as one run of vectors with a vector of numbers for each that meets others (1)", {0, 1});
+    }
+    const auto also = [&](std::vector<std::string> names) {
+        names.insert(names.begin(), first.begin(), first.end());
+        return names;
+    };
+    space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : of_run.empty() ? "rows that come and go together" : "rows that come and go together; vectors where rows are joined", {sizes.begin(), sizes.end()})
+        .choice("unroll", "vectors in straight-line code", all_unrolls)
+        .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", pads_of_parts)
         .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
     // Vectors take ports for vectors of those that read them, single values ports for scalars.
     if (has_column() && machine.timed()) space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
+    if (!of_run.empty())
+        space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"}, "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.", [blocks = *this, apart, of_run](const Point &point) {
+            if (!is_joined(point)) return apart.count(point["block"]) > 0 && std::ranges::find(unrolls, point["unroll"]) != unrolls.end();
+            if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] == in_pages) return false;
+            const int64_t pads = point["parts"] == 1 ? point["pads"] : 1;
+            return point["block"] % pads == 0 && point["unroll"] % pads == 0 && point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
+        });
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-    space.constraint("parts", {"pads", "block", "parts"}, "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
+    space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
+        if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
     });
-    space.constraint("room", {"pads", "block", "unroll", "parts"}, "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
+    space.constraint("room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
+        if (is_joined(point)) return blocks.run_fits(machine, point);
         const Tiling t = blocks.tiling(machine, point);
         const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
         const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
@@ -108,6 +134,59 @@ int64_t PointwiseBlocks::size_of(const Machine &machine, int64_t rows) const {
     return std::min(largest() / step * step, std::max(step, high / step * step));
 }
 
+Tiling PointwiseBlocks::tiling(const Machine &machine, const Point &point) const {
+    return is_joined(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
+}
+
+Tiling PointwiseBlocks::tiling_of_run(int64_t block) const {
+    const LoopNest nest = nest_of_run();
+    Tiling t;
+    t.width = nest.dims[0].extent;
+    t.cols = t.stored_cols = block * lanes;
+    t.blocks = t.width / t.cols;
+    for (size_t d = 1; d < nest.dims.size(); d++) t.blocks *= nest.dims[d].extent;
+    if (nest.dims.size() > 1) t.height = nest.dims[1].extent;
+    return t;
+}
+
+LoopNest PointwiseBlocks::nest_of_run() const {
+    LoopNest nest = nest_;
+    nest.dims[0].extent *= nest.dims[1].extent;
+    nest.dims.erase(nest.dims.begin() + 1);
+    return nest;
+}
+
+Chunks PointwiseBlocks::chunks(const Point &point) const { return Chunks(run_, point["unroll"] / (point["parts"] == 1 ? point["pads"] : 1)); }
+
+bool PointwiseBlocks::run_fits(const Machine &machine, const Point &point) const {
+    constexpr int64_t slots = 2;
+    const Chunks all = chunks(point);
+    if (!all.suits()) return false;
+    const int64_t pads = point["parts"] == 1 || point["unroll"] % point["pads"] == 0 ? point["pads"] : 1;
+    const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads), buffers = run_.operands + 1;
+    // Numbers, each spread over a vector, and those of chunks; each of these in a pad.
+    const int64_t small = small_operands_ + run_.inputs * tiles_of(run_.rows) + run_.numbers * (run_.rows + all.all());
+    return (buffers + groups - 1) / groups * ceil_div(point["block"], pads) * slots + small <= machine.pad_rows();
+}
+
+std::set<int64_t> PointwiseBlocks::blocks_of_run(const Machine &machine) const {
+    constexpr int64_t least_block = 16;
+    std::set<int64_t> blocks;
+    if (machine.timed() && run_.suits() && !unrolls_of_run().empty())
+        for (const int64_t vectors : divisors(run_.vectors(), machine.pad.count * most_buffer_rows / 2))
+            if (vectors >= least_block) blocks.insert(vectors);
+    return blocks;
+}
+
+std::set<int64_t> PointwiseBlocks::unrolls_of_run() const {
+    constexpr int64_t least = 4, most = 32;
+    std::set<int64_t> found;
+    for (const int64_t unroll : divisors(run_.vectors(), most))
+        for (const int64_t pads : pads_of_parts)
+            if (unroll >= least && unroll % pads == 0 && Chunks(run_, unroll / pads).suits()) found.insert(unroll);
+    return found;
+}
+
 Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_parts) const {
     const int64_t pads = machine.pad.count;
     Tiling t;
@@ -131,6 +210,7 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
 }
 
 StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, const Point &point) const {
+    if (is_joined(point)) return {point["unroll"], 1};
     const int64_t unroll = point["unroll"], pads = point["pads"], share = point["parts"] == 1 ? part_of(t, pads) : 0;
     const auto of_each = [&](int64_t most) { return pads * largest_divisor(share, std::clamp<int64_t>(most / pads, 1, share)); };
     if (share > 0 && nest_.dims.size() == 1) return {of_each(unroll), 1};
@@ -148,6 +228,8 @@ bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     const int64_t page = page_elements(machine);
     return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
 }
+
+bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joined") && point["joined"] != 0; }
 
 bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <vector>
 
 #include "generators/broadcast.h"
+#include "generators/joined_rows.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
 #include "schedules/space.h"
@@ -35,15 +38,17 @@ public:
 
     PointwiseBlocks() = default;
     // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
-    PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns);
+    // `run`: the rows as one run, where they may be one.
+    PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns, const JoinedRows &run = {});
 
     // Of two dimensions or more, with an innermost one that is longer than a tile's rows cut into equal ones where it divides.
     static LoopNest with_short_rows(LoopNest nest);
 
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
-    // goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some.
+    // goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some; `joined`, whether rows that
+    // end inside vectors are one run.
     Space space(const Machine &machine) const;
-    Tiling tiling(const Machine &machine, const Point &point) const { return tiling(machine, point["block"], point["parts"] == 1); }
+    Tiling tiling(const Machine &machine, const Point &point) const;
     // Of blocks that are not parts of pages. Where they lie in parts, straight-line code takes as much from each.
     StraightVectors straight(const Machine &machine, const Tiling &t, const Point &point) const;
     // The result as pages, of which a block has a piece of two neighbours.
@@ -53,6 +58,12 @@ public:
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
     double transfer_slowdown(const Machine &machine, const Point &point) const;
     static bool single_numbers(const Point &point);
+    static bool is_joined(const Point &point);
+    const JoinedRows &run() const { return run_; }
+    // The nest whose innermost dimension is the run.
+    LoopNest nest_of_run() const;
+    // How straight-line code takes the run: all of its vectors, or those in one pad.
+    Chunks chunks(const Point &point) const;
     // Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
 
@@ -63,6 +74,11 @@ public:
 private:
     // `in_parts`: a row lies in one pad; otherwise long rows go round them.
     Tiling tiling(const Machine &machine, int64_t block, bool in_parts) const;
+    Tiling tiling_of_run(int64_t block) const;
+    bool run_fits(const Machine &machine, const Point &point) const;
+    // Vectors of a block of the run, and in straight-line code, which divide it.
+    std::set<int64_t> blocks_of_run(const Machine &machine) const;
+    std::set<int64_t> unrolls_of_run() const;
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
     int64_t row_step(const Machine &machine) const;
     int64_t most_cols(const Machine &machine) const;
@@ -76,6 +92,7 @@ private:
     int64_t operands_ = 0, parts_ = 0;
     int64_t small_operands_ = 0;   // that take rows of their own beside a block: what is computed once, single numbers
     int64_t columns_ = 0;   // operands with a number for each row
+    JoinedRows run_;
 };
 
 }  // namespace atalla

@@ -105,6 +105,30 @@ TEST(Matcher, SharesValuesBetweenStatements) {
     EXPECT_EQ(count(match(kernel), Opcode::expi_vi), 1);
 }
 
+// Conditions of a row that is known decide a choice, or leave it to those of lanes.
+TEST(Matcher, ConditionsThatLoopsOutsideDecide) {
+    const auto kernel = [](bool both) {
+        return one_tile(
+            32, 4, [&](Func x, Var n, Var m) { return select(both ? m % 2 == 0 && n < 5 + m : m % 2 == 0 || n < 5 + m, x(n, m), strict_float(x(n, m) + x(n, m))); },
+            [](Func ys, Var, Var m) { ys.rename(m, Var("m_unroll")); });
+    };
+    for (const bool both : {false, true}) {
+        EXPECT_EQ(count(match(kernel(both)), Opcode::mv_stm), 2) << "a mask for every other row";
+        expect_host_answer(kernel(both));
+    }
+}
+
+// A row's number that rounds down in straight code changes with the loop around it as it does in its first turn.
+TEST(Matcher, DivisionsOfKnownRests) {
+    const auto kernel = [] {
+        return one_tile(32, 16, [](Func x, Var n, Var m) { return strict_float(x(n, m / 2) + x(n, m)); },
+                        [](Func ys, Var n, Var m) { ys.split(m, Var("p_unroll"), m, 8).split(m, m, Var("m_unroll"), 2).reorder(n, Var("m_unroll"), Var("p_unroll"), m); });
+    };
+    const Kernel matched = match(kernel());
+    for (const auto &atom : matched.atoms) EXPECT_EQ(atom.expr.as<Internal::Div>(), nullptr) << atom.text;
+    expect_host_answer(kernel());
+}
+
 // Each row with those before it added; with the row itself, or else the first one with none.
 KernelDefinition running_sums(bool with_itself) {
     constexpr int rows = 9;

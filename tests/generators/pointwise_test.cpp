@@ -155,6 +155,57 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
+// Rows that end inside vectors as one run: vectors with numbers of one row and of two, in chunks that share them and that do not; blocks of several
+// rows, of a part of one and of all; several images, of which some operands have one; numbers that are computed, missing, or different in each image.
+TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
+    const Machine machine = find_machine("ax01");
+    Random random(1);
+    const auto check = [&](const std::string &op, const std::string &shape) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        const Space space = restrict_to(workload->space(machine), {{"joined", 1}});
+        constexpr size_t points = 3;
+        const std::vector<Point> sampled = sample_distinct(space, points, random);
+        EXPECT_FALSE(sampled.empty()) << op << " " << shape;
+        for (const Point &point : sampled) {
+            EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+            EXPECT_GE(evaluator.evaluate(point).cycles, workload->bound(machine).cycles) << op << " " << shape << " at " << point.assignments();
+        }
+    };
+    check("batch_norm", "2x8x28x28,8,8,8,8");
+    check("batch_norm", "2x16x14x14,16,16,-,16");
+    check("mul", "1x32x7x7,1x32x1x1");
+    check("mul", "2x6x20x20,1x6x1x1");
+    check("add", "4x8x1x1,4x8x10x20");
+    check("where", "4x20x20,4x1x1,2x4x20x20");
+    check("relu(mul(sub(x, y), rsqrt(z)))", "1x8x20x20,8x1x1,8x1x1");
+}
+
+// Rows are a run only where whole vectors hold them, a vector has elements of two at most, and little code makes the vectors of numbers.
+TEST(Pointwise, RowsThatAreNoRunStayApart) {
+    const Machine machine = find_machine("ax01");
+    for (const char *shape : {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64"}) {
+        const auto workload = find_operator("batch_norm").workload({{"shape", shape}});
+        for (const Parameter &parameter : workload->space(machine).parameters) EXPECT_NE(parameter.name, "joined") << shape;
+    }
+    const auto on_fsim = find_operator("batch_norm").workload({{"shape", "1x8x6x6,8,8,8,8"}});
+    for (const Parameter &parameter : on_fsim->space(find_machine("fsim")).parameters) EXPECT_NE(parameter.name, "joined");
+}
+
+// The run that is best by the draft takes less time than rows apart do in the blocks that serve best there.
+TEST(Pointwise, ARunTakesLessTime) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("batch_norm").workload({{"shape", "1x64x28x28,64,64,64,64"}});
+    const Evaluator evaluator(workload, machine);
+    Point best;
+    for_each(workload->space(machine), [&](const Point &point) {
+        if (best.empty() || workload->draft(machine, point) < workload->draft(machine, best)) best = point;
+        return true;
+    });
+    EXPECT_EQ(best["joined"], 1) << best.assignments();
+    EXPECT_LT(evaluator.evaluate(best).cycles, evaluator.evaluate({{"block", 64}, {"unroll", 16}, {"pads", 4}, {"parts", 1}, {"numbers", 0}, {"joined", 0}}).cycles);
+}
+
 // Operands without the middle dimension: blocks of whole planes, in parts and not, of which the last one begins earlier, and where rows end inside a vector.
 TEST(Pointwise, BlocksOfSeveralPlanes) {
     const auto check = [&](const char *name, const std::string &shape, std::initializer_list<Point> points) {
