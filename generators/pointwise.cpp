@@ -119,15 +119,21 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     return start + fetched + static_cast<double>(t.blocks) * block + vectors * (moved + lane);
 }
 
+// Fitted to schedules of batch_norm of 4x64x28x28 and of mul of it by a number for each channel on ax01.
 double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &point) const {
-    constexpr double start = 1200, block_start = 80, turn = 6, number = 6, made = 3, beats = 2.2;
+    constexpr double start = 1200, block_start = 200, turn = 6, spread = 8.5, made = 3, others = 0.45, waits = 1.12, beats = 2.6, around = 1.2, few_pads = 0.35;
     const Tiling t = blocks_.tiling(machine, point);
-    const Chunks chunks = blocks_.chunks(point);
     const JoinedRows &run = blocks_.run();
-    const auto vectors = static_cast<double>(t.vectors());
-    const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
-    const double moved = beats * static_cast<double>(run.operands + 1);
-    const double making = static_cast<double>(run.numbers) * (number * static_cast<double>(run.rows) + made * static_cast<double>(chunks.all()));
+    const int64_t pads = point["pads"], share = t.vectors() / pads;
+    // Parts whose transfers are alike follow each other at equal steps.
+    const int64_t tiles = ceil_div(share, machine.sdma.max_rows);
+    bool alike = false;
+    for (int64_t count = tiles; count <= tiles + tiles / 2; count++) alike = alike || (point["parts"] == 1 && share % count == 0);
+    const double lane = waits * static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
+    const double moved = beats * static_cast<double>(run.operands + 1) * (alike ? 1 : around) * (1 + few_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
+    const auto vectors = static_cast<double>(t.vectors()), numbers = static_cast<double>(run.numbers);
+    // Vectors of numbers are in a pad for each, which store beside each other.
+    const double making = numbers * spread * static_cast<double>(run.rows) + made * std::max(1.0, others * numbers) * static_cast<double>(blocks_.chunks(point).all());
     const double block = block_start + vectors * std::max(lane + turn / static_cast<double>(point["unroll"]), moved);
     return start + making + static_cast<double>(t.blocks) * block + vectors * moved;
 }
