@@ -44,28 +44,36 @@ int largest_divisor(int count) {
     return best;
 }
 
-Func vector_rows(const Func &spread, const std::string &name, const GroupShape &shape, int count) {
+Func vector_rows(const std::vector<Func> &spread, const GroupShape &shape, int count) {
     const Var l("l"), t("t"), g("g"), s("s");
     const int channels = static_cast<int>(shape.channels), area = static_cast<int>(shape.area), of_section = static_cast<int>(shape.section_channels());
     const int vectors = of_section * area / lanes, sections = channels / of_section;
-    Func rows(name + "_of_vectors");
-    rows(l, t, g) = undef<BFloat>();
+    Func rows("rows_of_vectors");
+    rows(l, t, g) = Tuple(std::vector<Expr>(spread.size(), undef<BFloat>()));
     // Vectors `from` to `end` of every section are one row, in a register meanwhile.
-    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Expr &)> &value) {
-        const RDom r(0, end - from, 0, sections, name + suffix);
+    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Func &, const Expr &)> &value) {
+        const RDom r(0, end - from, 0, sections, "vectors" + suffix);
         const RVar ro("ro"), ru("r_unroll");
-        Func held(name + "_held" + suffix);
-        held(l, s, g) = value(g * channels + s * of_section);
-        rows(l, from + r.x + r.y * vectors, g) = held(l, r.y, g);
+        std::vector<Func> all;
+        std::vector<Expr> stored;
+        for (const Func &channel : spread) {
+            Func held(channel.name() + "_held" + suffix);
+            held(l, s, g) = value(channel, g * channels + s * of_section);
+            stored.push_back(held(l, r.y, g));
+            all.push_back(held);
+        }
+        rows(l, from + r.x + r.y * vectors, g) = Tuple(stored);
         rows.update(rows.num_update_definitions() - 1).reorder(l, r.x, r.y, g).vectorize(l, lanes).split(r.x, ro, ru, largest_divisor(end - from));
-        held.compute_at(rows, r.y).vectorize(l, lanes).bound_extent(l, lanes);
-        in_registers({held});
+        for (Func held : all) {
+            held.compute_at(rows, r.y).vectorize(l, lanes).bound_extent(l, lanes);
+            in_registers({held});
+        }
     };
     for (int c = 0; c < of_section; c++) {
         const int end = (c + 1) * area / lanes;
-        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Expr &first) -> Expr { return spread(l, first + c); });
+        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Func &channel, const Expr &first) -> Expr { return channel(l, first + c); });
         if (const int cut = (c + 1) * area % lanes; cut != 0)
-            store(end, end + 1, fmt::format("_v{}", c), [&](const Expr &first) { return select(l < cut, spread(l, first + c), spread(l, first + c + 1)); });
+            store(end, end + 1, fmt::format("_v{}", c), [&](const Func &channel, const Expr &first) { return select(l < cut, channel(l, first + c), channel(l, first + c + 1)); });
     }
     rows.vectorize(l, lanes).compute_root().bound(l, 0, lanes).bound(t, 0, count).bound(g, 0, static_cast<int>(shape.groups));
     in_pads({rows});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include <Halide.h>
 
@@ -40,8 +41,8 @@ int largest_divisor(int count);
 // array meanwhile.
 Halide::Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Halide::Func &ones);
 
-// The rows of each vector of a group, over a lane, the vector and the group: of its channel, or of both channels that its lanes belong to. `count`: of
-// the vectors that are read.
-Halide::Func vector_rows(const Halide::Func &channels, const std::string &name, const GroupShape &shape, int count);
+// The rows of each vector of a group, over a lane, the vector and the group: of its channel, or of both channels that its lanes belong to; an element of
+// a tuple for each of `channels`, which store beside each other, each in a pad of its own. `count`: of the vectors that are read.
+Halide::Func vector_rows(const std::vector<Halide::Func> &channels, const GroupShape &shape, int count);
 
 }  // namespace atalla

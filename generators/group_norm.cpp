@@ -151,6 +151,18 @@ protected:
         return row_draft(row_shape(), machine, row_point(point), cost) + (shape_.weight + shape_.bias) * made;
     }
     KernelDefinition build_skewed(const Machine &machine, const Point &point) const;
+    // A value at element `n` of a group, times the weight and plus the bias, from rows for each of `count` vectors.
+    Expr with_numbers_of_vectors(KernelDefinition &kernel, Expr value, const Func &ones, int count, const Expr &n, const Expr &group) const {
+        std::vector<Func> channels;
+        if (shape_.weight) channels.push_back(channel_rows(kernel, "weight", shape_, ones));
+        if (shape_.bias) channels.push_back(channel_rows(kernel, "bias", shape_, ones));
+        if (channels.empty()) return value;
+        const FuncRef rows = vector_rows(channels, shape_, count)(n % lanes, n / lanes, group);
+        const auto number = [&](size_t i) -> Expr { return channels.size() == 1 ? Expr(rows) : rows[static_cast<int>(i)]; };
+        if (shape_.weight) value = strict_float(value * number(0));
+        if (shape_.bias) value = strict_float(value + number(channels.size() - 1));
+        return value;
+    }
     RowShape row_shape() const { return {shape_.groups * shape_.images, shape_.length()}; }
     static Point row_point(const Point &point) {
         return {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", point["skewed"]}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}, {"skewed", 1}};
@@ -162,15 +174,9 @@ protected:
 KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &point) const {
     RowKernel row(row_shape(), machine, row_point(point), "Y");
     KernelDefinition made;
-    const auto of_vector = [&](const std::string &name) -> Expr {
-        const Func rows = vector_rows(channel_rows(made, name, shape_, row.ones()), name, shape_, row.vectors());
-        return rows(row.n % lanes, row.n / lanes, row.m % size(shape_.groups));
-    };
     Func result("result");
-    Expr value = normalized_row(row, row.rows_of("X"), true, shape_.epsilon);
-    if (shape_.weight) value = strict_float(value * of_vector("weight"));
-    if (shape_.bias) value = strict_float(value + of_vector("bias"));
-    result(row.n, row.m) = value;
+    const Expr value = normalized_row(row, row.rows_of("X"), true, shape_.epsilon);
+    result(row.n, row.m) = with_numbers_of_vectors(made, value, row.ones(), row.vectors(), row.n, row.m % size(shape_.groups));
     KernelDefinition kernel = row.finish(result);
     kernel.arguments.insert(kernel.arguments.end(), made.arguments.begin(), made.arguments.end());
     return named(std::move(kernel));
@@ -411,11 +417,8 @@ KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point 
     const auto centred = [&](const Expr &at) -> Expr { return strict_float(xs(at, g_, i_) - bf16(mean(g_, i_))); };
     Total squares = total("squares", [&](const Expr &at) -> Expr { return strict_float(centred(at) * centred(at)); });
     scale(g_, i_) = inverse_deviation(squares.total(g_, i_), length, shape_.epsilon);
-    const auto of_vector = [&](const std::string &name) -> Expr { return vector_rows(channel_rows(kernel, name, shape_, ones), name, shape_, size(result_rows(point)))(n_ % lanes, n_ / lanes, g_); };
-    Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
-    if (shape_.weight) value = strict_float(value * of_vector("weight"));
-    if (shape_.bias) value = strict_float(value + of_vector("bias"));
-    result(n_, g_, i_) = value;
+    const Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
+    result(n_, g_, i_) = with_numbers_of_vectors(kernel, value, ones, size(result_rows(point)), n_, g_);
     out(n_, g_, i_) = result(n_, g_, i_);
 
     // ---- schedule: a group at a time
