@@ -109,8 +109,9 @@ TAIL = """
   their own that do not overlap. Of two passes (rms_norm), and of rows that end inside a vector, they are loops one after the other.
 * **softmax along another axis** has no reductions; a quarter of its cycles are latency of the running maxima and sums.
 * **group_norm** of channels that end inside vectors takes a group as one row of vectors, with rows for the weights and biases of each vector that are made
-  once. Tiles of up to 32 vectors are weights of the array. A square reads one register twice, which costs two cycles of a bank each; a loop that fills a
-  tile waits for the array, and a group's transfers wait for each other where they start. Other groups are summed a channel at a time, which waits for the
+  once, beside each other, each in a pad of its own (100,669 cycles one after the other). Tiles of up to 32 vectors are weights of the array. A square reads one register twice, which costs two cycles of a bank each; a loop that fills a
+  tile waits for the array, and a group's transfers wait for each other where they start. Of 4 x 64 x 28 x 28 issue is busy in 80.6 % of the cycles, 77,236 packets whose slots are half full, since each of the three passes
+  loads and stores rows, two a packet; rows of weights and biases take 8,000 cycles before the first group. Other groups are summed a channel at a time, which waits for the
   sums and for the transfers of one group at a time.
 * **Numbers of rows**, such as batch_norm's channels, are spread over vectors of equal lanes first, so that the rows are a loop, or read as single values, which
   pays where one operation reads them: `mul` of 512x768 by 512x1 takes 65,522 cycles, 67,915 otherwise. Their transfers start behind those of blocks, in which order ever operands

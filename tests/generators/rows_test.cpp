@@ -180,6 +180,17 @@ TEST_F(Rows, SkewedPassesOfGroups) {
     }
 }
 
+// Biases of vectors are stored beside their weights: both take hardly longer to make than one of them.
+TEST_F(Rows, WeightsAndBiasesOfGroupsAreMadeTogether) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing waits for a pad";
+    const auto cycles = [&](const char *shape) {
+        const Evaluator evaluator(find_operator("group_norm").workload({{"shape", shape}, {"num-groups", "8"}}), machine);
+        return evaluator.evaluate({{"skewed", 7}, {"vector_unroll", 1}, {"sum_unroll", 4}, {"square_unroll", 4}}).cycles;
+    };
+    const int64_t none = cycles("1x64x28x28"), weight = cycles("1x64x28x28,64"), both = cycles("1x64x28x28,64,64");
+    EXPECT_LT(3 * (both - weight), 2 * (weight - none));
+}
+
 // Squares of 1e-40, whose share in a sum the scalar unit would take for another number.
 TEST_F(Rows, NormsOfTinyRowsAreNumbers) {
     std::vector<double> tiny;
