@@ -165,6 +165,13 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                     keys[r].part = part;
                 }
     const std::map<Reg, Span> spans = spans_of(blocks);
+    // What lives in an inner loop of little work has a role of its own, so that it decides nothing for the loops that take the time.
+    constexpr int64_t little = 16;   // times less than the most
+    const auto work = [&](size_t b) { return executions(kernel, blocks, b) * static_cast<int64_t>(blocks[b].ops.size()); };
+    int64_t most_work = 0;
+    for (size_t b = 0; b < blocks.size(); b++) most_work = std::max(most_work, inner(b) ? work(b) : 0);
+    for (auto &[reg, key] : keys)
+        if (const Span &span = spans.at(reg); key.part == 0 && span.first == span.last && inner(static_cast<size_t>(span.first)) && work(static_cast<size_t>(span.first)) * little < most_work) key.part = -1;
     std::map<RoleKey, int> index;
     std::vector<Role> roles;
     std::map<Reg, int> role_of;
@@ -233,9 +240,40 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                 role.shares[at] += 1 / static_cast<double>(role.registers.size());
                 load[role.banks[at]]++;
             }
-            for (size_t i = 0; i < role.banks.size(); i++) total += conflicts[role.banks[i]] * role.shares[i];
             placed.push_back(r);
         }
+        // A role that came early did not know those behind it.
+        const auto cost = [&](int r, int bank) {
+            double sum = 0;
+            for (int other : placed) sum += other == r ? 0 : conflict[r][other] * roles[other].share(bank);
+            return sum;
+        };
+        constexpr int most_rounds = 4;
+        bool moved = true;
+        for (int round = 0; moved && round < most_rounds; round++) {
+            moved = false;
+            for (int r : placed) {
+                Role &role = roles[r];
+                if (role.banks.size() != 1) continue;
+                const auto registers = static_cast<double>(role.registers.size());
+                const int from = role.banks[0];
+                int to = from;
+                double least = cost(r, from) + (load[from] - registers) / 64;
+                for (int bank = 0; bank < banks; bank++)
+                    if (const double here = cost(r, bank) + load[bank] / 64; bank != from && here < least) {
+                        least = here;
+                        to = bank;
+                    }
+                if (to == from || cost(r, to) >= cost(r, from)) continue;
+                moved = true;
+                role.banks[0] = to;
+                load[from] -= registers;
+                load[to] += registers;
+                for (Reg member : role.registers) kernel.registers[member.id].bank = static_cast<int8_t>(to);
+            }
+        }
+        for (int r : placed)
+            for (size_t i = 0; i < roles[r].banks.size(); i++) total += cost(r, roles[r].banks[i]) * roles[r].shares[i];
         return total;
     };
     if (const double even = place(false); even > 0 && place(true) >= even) place(false);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 namespace atalla::codegen {
@@ -23,23 +25,45 @@ bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
-// The rows of a buffer that an access touches, whatever the loops around are at.
-std::optional<std::pair<int64_t, int64_t>> rows_of(const Kernel &kernel, const PadAccess &access) {
-    std::pair<int64_t, int64_t> rows = {access.row.constant, access.row.constant};
-    for (const auto &[atom, step] : access.row.terms) {
-        const Atom &variable = kernel.atoms[static_cast<size_t>(atom)];
-        if (!variable.is_loop) return std::nullopt;
-        (step < 0 ? rows.first : rows.second) += step * (kernel.loops[static_cast<size_t>(variable.loop)].extent - 1);
+// The last row of a form, or the first one, whatever those loops around are at that `any` names: inner variables come first, whose last values may depend on those
+// of loops around. Nothing if it has other terms than variables of loops.
+std::optional<LinearForm> end_of(const Kernel &kernel, LinearForm row, bool last, const std::function<bool(int)> &any) {
+    for (;;) {
+        int inner = -1, loop = -1;
+        for (const auto &[atom, step] : row.terms) {
+            const Atom &variable = kernel.atoms[static_cast<size_t>(atom)];
+            if (!variable.is_loop) return std::nullopt;
+            if (any(variable.loop) && variable.loop > loop) {
+                inner = atom;
+                loop = variable.loop;
+            }
+        }
+        if (inner < 0) return row;
+        const int64_t step = row.terms.at(inner);
+        row.terms.erase(inner);
+        if ((step > 0) != last) continue;
+        const LoopInfo &info = kernel.loops[static_cast<size_t>(loop)];
+        const bool known = info.last_value && std::ranges::all_of(info.last_value->terms, [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].is_loop; });
+        row += (known ? *info.last_value : LinearForm{info.extent - 1, {}}).scaled(step);
     }
-    return rows;
 }
 
-// Are they in different parts of a buffer?
-bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
-    if (a.slot != b.slot || a.row.terms == b.row.terms) return false;
-    const auto of_a = rows_of(kernel, a), of_b = rows_of(kernel, b);
-    return of_a && of_b && (of_a->second < of_b->first || of_b->second < of_a->first);
+// Do all rows of one access lie behind those of another, while loops that `any` does not name are in the same turn for both?
+bool lies_behind(const Kernel &kernel, const LinearForm &a, const LinearForm &b, const std::function<bool(int)> &any) {
+    const auto first = end_of(kernel, a, false, any), last = end_of(kernel, b, true, any);
+    if (!first || !last) return false;
+    LinearForm between = last->scaled(-1);
+    between += *first;
+    const auto least = end_of(kernel, between, false, [](int) { return true; });
+    return least && least->constant > 0;
 }
+
+bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b, const std::function<bool(int)> &any) {
+    if (a.slot != b.slot || a.row.terms == b.row.terms) return false;
+    return lies_behind(kernel, a.row, b.row, any) || lies_behind(kernel, b.row, a.row, any);
+}
+// Are they in different parts of a buffer, whatever the loops around are at?
+bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b) { return lie_apart(kernel, a, b, [](int) { return true; }); }
 
 class Builder {
 public:
@@ -146,7 +170,7 @@ private:
             for (const auto &[site, other] : accesses_[op.access->allocation]) {
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
-                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access)) continue;
+                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access) || lie_apart_in_each_turn(*other, *op.access)) continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
                 const bool hard = machine_.timed() && store != other_store;
                 if (iteration != site.iteration) {
@@ -210,6 +234,33 @@ private:
         for (Site other : transfers_[load ? 1 : 0])
             if (other.op != i || other.iteration != iteration) edge(other, i, iteration, 1);
         transfers_[load ? 0 : 1].push_back({i, iteration});
+    }
+
+    // The same for each turn of the loops around the block: of straight code, of those around the loops whose iterations begin or end there.
+    bool lie_apart_in_each_turn(const PadAccess &a, const PadAccess &b) const {
+        if (a.earlier != b.earlier) return false;
+        const auto around = [&](const PadAccess &access, int loop) {
+            int inner = -1;
+            for (const auto &[atom, step] : access.row.terms) inner = std::max(inner, kernel_.atoms[static_cast<size_t>(atom)].loop);
+            for (int other = inner < 0 ? -1 : kernel_.loops[static_cast<size_t>(inner)].parent; other >= 0; other = kernel_.loops[static_cast<size_t>(other)].parent)
+                if (other == loop) return true;
+            return false;
+        };
+        return lie_apart(kernel_, a, b, [&](int loop) { return loop_ >= 0 ? loop == loop_ : !around(a, loop) || !around(b, loop); }) || keep_apart(a, b);
+    }
+    // Do both go as many rows on in each iteration of this loop, and are they never a whole number of such steps apart?
+    bool keep_apart(const PadAccess &a, const PadAccess &b) const {
+        if (loop_ < 0 || a.slot != b.slot) return false;
+        LinearForm between = b.row.scaled(-1);
+        between += a.row;
+        int64_t step = 0;
+        for (const auto &[atom, rows] : a.row.terms)
+            if (const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)]; variable.is_loop && variable.loop == loop_) step = std::abs(rows);
+        for (const auto &[atom, rows] : between.terms)
+            if (kernel_.atoms[static_cast<size_t>(atom)].loop == loop_) return false;
+        const auto every = [](int) { return true; };
+        const auto least = end_of(kernel_, between, false, every), most = end_of(kernel_, between, true, every);
+        return step > 0 && least && most && floor_div(most->constant, step) == floor_div(least->constant - 1, step);
     }
 
     // After how many iterations of this loop (at least one) `later` touches the row of `earlier`; 0: never. What is not a
