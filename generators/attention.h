@@ -39,8 +39,13 @@ struct AttentionShape {
     // Is the softmax of a row one piece of straight-line code, with its weights in registers? Of more keys it would leave the instruction cache,
     // or have too few rows at a time to fill the latencies.
     bool whole_rows() const { return keys <= 8 * lanes && key_blocks() == 1; }
-    // Tiles of 32 columns of the products with V; by tiles of keys there is one more column of ones, for the sum of p, unless queries stream.
-    int64_t width_tiles(const Point &point) const { return tiles_of(whole_rows() || streamed(point) > 0 ? width : width + 1); }
+    // Of a point where rows are not whole: so many rows of p are weights of the array as they are made, and a row of ones sums all of them. 0: a column of ones
+    // behind those of V does.
+    static int64_t summed(const Point &point) { return streamed(point) > 0 ? streamed(point) : point.contains("sum_unroll") ? point["sum_unroll"] : 0; }
+    // Is there a choice? A column of ones beside others of V's last tile costs nothing.
+    bool may_sum_groups(const Machine &machine) const { return machine.timed() && !whole_rows() && key_blocks() == 1 && width % lanes == 0; }
+    // Tiles of 32 columns of the products with V, that of ones among them.
+    int64_t width_tiles(const Point &point) const { return tiles_of(whole_rows() || summed(point) > 0 ? width : width + 1); }
     // Tiles of 32 keys whose scores are in the pads together; blocks of so many that come one after the other.
     int64_t tiles_together() const { return key_tiles == 0 ? tiles_of(keys) : std::min(key_tiles, tiles_of(keys)); }
     int64_t key_blocks() const { return ceil_div(tiles_of(keys), tiles_together()); }

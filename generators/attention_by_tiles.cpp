@@ -18,13 +18,15 @@ namespace {
 class TiledAttention : public AttentionPipeline {
 public:
     TiledAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
-        : AttentionPipeline(shape, machine, point), tile(first_tile(), key_tiles_ - first_tile(), "tile_varying"), visible(0, key_tiles_, "visible_varying"), joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
+        : AttentionPipeline(shape, machine, point), tile(first_tile(), key_tiles_ - first_tile(), "tile_varying"), visible(0, key_tiles_, "visible_varying"),
+          weighed({{0, summed_rows_ + 1}, {0, key_tiles_}, {0, groups_}}, "weighed_varying"), added(0, key_tiles_, "added_varying"), joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
         if (key_blocks_ > 1) keys_at_ = LoopLevel(O, joined.y);
     }
 
 private:
     void define_softmax() override {
-        for (RDom *tiles : {&tile, &visible}) where_seen(*tiles);
+        for (RDom *tiles : {&tile, &visible}) where_seen(*tiles, tiles->x);
+        where_seen(weighed, weighed[1]);
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, own({j, i}), sees_first() ? f32(X(own({j, i, 0}))) : Expr(lowest_score));
         // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its value then.
@@ -38,6 +40,16 @@ private:
             define(subtracted, own({j, i}), of_block(own({j, i})));
         }
         define(p, own({j, i, tt}), undef<BFloat>());
+        if (summed_rows_ > 0) {
+            define(made, own({j, i, tt}), weight(strict_float(X(own({j, i, tt})) - M(own({j, i})))));
+            // The sums of each tile are behind its rows.
+            add_group(weighed[0], weighed[2], weighed[1], made, of_made, {sums_at(weighed[2]), weighed[1]}, false);
+            where_seen(added, added.x);
+            define(group_sums, own({j, o}), bf16(-0.0f));
+            group_sums(own({j, o})) = strict_float(group_sums(own({j, o})) + p(own({j, sums_at(o), added})));
+            define(group_total, own({j, o}), group_sums(own({j, o})));
+            return;
+        }
         p(own({j, i, visible})) = weight(strict_float(X(own({j, i, visible})) - (key_blocks_ > 1 ? subtracted : M)(own({j, i}))));
     }
     // Does every row see a key of the first tile? The largest scores start with it then, and need no constants; where loops over tiles vary, they have it
@@ -46,6 +58,9 @@ private:
     int first_tile() const { return sees_first() && !leaves_out() ? 1 : 0; }
     // exp of a distance from the largest score.
     Expr weight(const Expr &distance) const { return machine_exp(scales_late_ ? scaled(distance) : distance); }
+
+    // Where the sums of a group are in each tile of p: behind its rows, all of them in one pad.
+    Expr sums_at(const Expr &group) const { return stored_rows() + group * static_cast<int>(machine_.pad.count); }
 
     void define_result() override {
         define(S, own({d, i, c}), sums(own({d, i, c})));
@@ -65,25 +80,39 @@ private:
             O(of_queries({d, i, column})) = select(column < width_tiles_, strict_float(scaled_before + scaled_here), now);
         }
         const Func &sum = key_blocks_ > 1 ? O : S;
-        define_inverse(inverse, of_queries({i}), sum(of_queries({width_ % lanes, i, width_ / lanes})));
+        define_inverse(inverse, of_queries({i}), summed_rows_ > 0 ? group_total(own({summed_rows_ - 1 - i % summed_rows_, i / summed_rows_})) : sum(of_queries({width_ % lanes, i, width_ / lanes})));
         define(Y, of_queries({d, i, c}), strict_float(sum(of_queries({d, i, c})) * inverse(of_queries({i}))));
     }
 
     // The largest score of some rows, in registers, and p of all their tiles.
     void schedule_softmax() override {
-        in_groups(p.update(), softmax_unroll_, j, {iu, visible.x}, {ib});
-        Func user = p;
+        LoopLevel group(p, i);
+        if (summed_rows_ > 0) {
+            const int round = static_cast<int>(machine_.pad.count);
+            at_block(p, nullptr, stored_rows() - rows_ + (groups_ - 1) * round + 1, groups_ * round);
+            schedule_group(p.update().reorder(j, weighed[0], weighed[1], weighed[2], ib), weighed[0], weighed[1], made, of_made);
+            Var one("group_unroll");
+            group_total.compute_at(out, io).bound(j, 0, lanes).bound_extent(o, groups_).bound_extent(ib, blocks_).vectorize(j, lanes);
+            of_heads(group_total);
+            group_sums.compute_at(group_total, ib).bound_extent(o, groups_).vectorize(j, lanes).update().rename(o, one).reorder(j, one, added.x).vectorize(j, lanes);
+            in_registers({group_sums});
+            in_pads({group_total});
+            group = LoopLevel(p, weighed[2]);
+        } else {
+            in_groups(p.update(), softmax_unroll_, j, {iu, visible.x}, {ib});
+        }
         if (key_blocks_ > 1) {
             at_keys(of_block);
             in_groups(Stage(of_block), softmax_unroll_, j, {iu}, {ib});
             subtracted.compute_at(p, i).bound_extent(j, lanes).vectorize(j, lanes);
             in_registers({subtracted});
             in_pads({of_block});
-            user = of_block;
+            group = LoopLevel(of_block, i);
         }
-        M.compute_at(user, i).bound_extent(j, lanes).vectorize(j, lanes);
-        largest_lanes.compute_at(user, i).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
-        largest.compute_at(user, i).update().atomic().vectorize(r);
+        if (summed_rows_ > 0) M.bound_extent(i, summed_rows_);
+        M.compute_at(group).bound_extent(j, lanes).vectorize(j, lanes);
+        largest_lanes.compute_at(group).vectorize(j, lanes).update().reorder(j, i, tile.x).vectorize(j, lanes);
+        largest.compute_at(group).update().atomic().vectorize(r);
         in_registers({largest_lanes, largest, M});
     }
 
@@ -102,11 +131,13 @@ private:
         }
         // Reciprocals follow each other on the scalar unit: more rows in straight-line code would be no faster.
         constexpr int reciprocals = 8;
-        schedule_quotients(inverse, std::min(reciprocals, softmax_unroll_));
+        schedule_quotients(inverse, summed_rows_ > 0 ? summed_rows_ : std::min(reciprocals, softmax_unroll_));
     }
 
-    Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"}, S{"S"}, O{"O"}, inverse{"inverse"};
-    RDom tile, visible, joined;
+    Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"}, S{"S"}, O{"O"}, inverse{"inverse"}, made{"made"}, group_sums{"group_sums"}, group_total{"group_total"};
+    Dot of_made{"of_made"};
+    const int groups_ = summed_rows_ > 0 ? rows_ / summed_rows_ : 1;   // of a block, each of which is summed at once
+    RDom tile, visible, weighed, added, joined;
 };
 
 }  // namespace

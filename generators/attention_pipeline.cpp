@@ -18,6 +18,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
       streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1), spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
+      summed_rows_(static_cast<int>(AttentionShape::summed(point))),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
       unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
@@ -78,9 +79,8 @@ Expr AttentionPipeline::row_of(Dot &dot, const std::vector<Expr> &place, const s
 }
 
 // Loops over tiles overlap their iterations: that there are two at least is said, since the compiler would not see it.
-void AttentionPipeline::where_seen(RDom &tiles) const {
+void AttentionPipeline::where_seen(RDom &tiles, const RVar &tile) const {
     if (!leaves_out()) return;
-    const Expr tile = tiles.x;
     const int last_tiles = static_cast<int>(tiles_of(keys_)) - (key_blocks_ - 1) * key_tiles_;   // of the last block of keys
     if (key_blocks_ == 1) tiles.where(tile < (ib + 1) * diagonal_tiles_);
     else if (skips_) tiles.where(tile < max(diagonal_tiles_, min(key_tiles_, (ib + 1) * diagonal_tiles_ + (ig - kb) * key_tiles_)));
@@ -142,7 +142,7 @@ Expr AttentionPipeline::scaled(const Expr &score) const { return shape_.scale ==
 void AttentionPipeline::define_scores() {
     define_penalties();
     if (streams_) return define_streamed_scores();
-    where_seen(scored);
+    where_seen(scored, scored.x);
     define(X, own({j, i, tt}), undef<BFloat>());
     // The sum over the depth, a tile of it after the other and the first without an addition; the last may also scale and hide.
     const std::vector<Expr> at = own({j, i, scored});
@@ -214,8 +214,20 @@ void AttentionPipeline::define_inverse(Func inverse, const std::vector<Expr> &ro
     define(std::move(inverse), row, bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
 }
 
+void AttentionPipeline::add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot, const std::vector<Expr> &sums, bool accumulates) {
+    define(dot.weights, of_rows({k, w, o, tt}), undef<BFloat>());
+    dot.weights(of_rows({k, in_group, o, tt})) = values(of_rows({k, o * summed_rows_ + (summed_rows_ - 1 - in_group), tt}));
+    define(dot.part, of_rows({j, o, tt}), 0.0f);
+    dot.part(of_rows({j, o, tt})) += f32(dot.weights(of_rows({r, j, o, tt})));
+    // A step between the array and what a condition leaves out.
+    define(dot.rounded, of_rows({j, o, tt}), bf16(dot.part(of_rows({j, o, tt}))));
+    const Expr is_row = step < summed_rows_, row = group * summed_rows_ + min(step, summed_rows_ - 1), sum = dot.rounded(of_rows({j, group, tile}));
+    p(of_rows({j, select(is_row, row, sums[0]), select(is_row, tile, sums[1])})) =
+        select(is_row, values(of_rows({j, row, tile})), accumulates ? strict_float(p(of_rows({j, sums[0], sums[1]})) + sum) : sum);
+}
+
 void AttentionPipeline::define_sums() {
-    where_seen(summed);
+    where_seen(summed, summed.x);
     define(pv.weights, own({k, w, c, tt}), Vt(of_keys({k, c * lanes + w, tt})));
     define(pv.part, own({d, i, c, tt}), 0.0f);
     pv.part(own({d, i, c, tt})) += f32(p(of_block_rows({r, i, tt}))) * f32(pv.weights(own({r, d, c, tt})));
@@ -250,6 +262,16 @@ void AttentionPipeline::schedule_sums(Func result) {
     in_registers({sums});
 }
 
+void AttentionPipeline::schedule_group(Stage stage, const RVar &step, const RVar &level, Func values, Dot &dot) const {
+    stage.vectorize(j, lanes).unroll(step);
+    const LoopLevel at(p, level);
+    values.compute_at(at).bound_extent(i, summed_rows_).bound_extent(tt, 1).vectorize(j, lanes);
+    dot.weights.compute_at(at).bound_extent(k, lanes).bound_extent(w, lanes).update().vectorize(k, lanes);
+    dot.part.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes).update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
+    dot.rounded.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes);
+    in_registers({values, dot.weights, dot.part, dot.rounded});
+}
+
 void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const {
     std::vector<VarOrRVar> order = {lane};
     stage.split(i, i, iu, unroll);
@@ -270,8 +292,8 @@ void AttentionPipeline::schedule_quotients(Func inverse, int together) {
 void AttentionPipeline::of_heads(Func f, bool AttentionBatch::*has) const {
     if (heads_ > 1 && (has == nullptr || batch_.dim(0).*has)) f.bound_extent(batch_.var(0), heads_);
 }
-void AttentionPipeline::at_block(Func f, bool AttentionBatch::*has) const {
-    f.compute_at(out, io).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
+void AttentionPipeline::at_block(Func f, bool AttentionBatch::*has, int more_rows, int more_stored) const {
+    f.compute_at(out, io).bound_extent(i, rows_ + more_rows).bound_storage(i, stored_rows() + more_stored).bound_extent(ib, blocks_);
     of_heads(f, has);
 }
 void AttentionPipeline::at_block_beside(Func f) const {
@@ -312,7 +334,7 @@ void AttentionPipeline::schedule() {
     schedule_values();
     schedule_queries();
     schedule_scores();
-    if (!streams_) at_keys(p);
+    if (!streams_ && summed_rows_ == 0) at_keys(p);
     if (!streams_ || whole_rows_) p.bound_extent(tt, key_tiles_);
     schedule_softmax();
     schedule_result();

@@ -53,8 +53,14 @@ protected:
     void define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const;
 
     // Only tiles that there are and that a query of the block sees.
-    void where_seen(RDom &tiles) const;
+    void where_seen(RDom &domain, const RVar &tile) const;
     bool leaves_out() const { return skips_ || (key_blocks_ > 1 && tiles_of(keys_) % key_tiles_ != 0); }
+
+    // p of a group of rows for a tile, from `values`, is weights of the array as it passes: the product with a row of ones is the sums of these rows, one in
+    // each lane, the first in the last one, since weights load last vector first. They go to the row `sums` of p, added to what is there if it accumulates.
+    // One step more than there are rows in a group.
+    void add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot, const std::vector<Expr> &sums, bool accumulates);
+    void schedule_group(Halide::Stage stage, const RVar &step, const RVar &level, Func values, Dot &dot) const;
 
     // The weights of a product are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
     void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const;
@@ -71,7 +77,7 @@ protected:
     void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
     // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; a result, which leaves a block at a
     // time where all are together; for one block of keys.
-    void at_block(Func f, bool AttentionBatch::*has = nullptr) const;
+    void at_block(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     void at_block_beside(Func f) const;
     void result_at_block(Func f) const;
     void at_keys(Func f, bool AttentionBatch::*has = nullptr) const;
@@ -81,7 +87,7 @@ protected:
     int lane_rows() const;
     void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
     // p is summed by columns of ones behind those of V.
-    bool has_ones() const { return !whole_rows_ && streams_ == 0; }
+    bool has_ones() const { return !whole_rows_ && summed_rows_ == 0; }
     // Keys behind the last one are hidden.
     bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
 
@@ -133,11 +139,12 @@ protected:
     const int streams_;         // queries that are straight-line code where all of them pass between two loads of weights for the scores; 0: those of a block pass
     const int passing_rows_;    // of those, in the scores
     const int spare_rows_;      // behind all queries, of which nothing is asked
+    const int summed_rows_;     // rows of p that are summed at once; 0: by columns of ones
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
-    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"};
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"}, o{"o"};
     Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
-    RDom r{0, lanes, "r"};
+    RDom r{0, lanes, "r"}, in_group{0, std::max(1, summed_rows_), "in_group"};
     Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
 
 private:
@@ -146,7 +153,7 @@ private:
     const int seen_rows_ = most_seen_rows();       // by which one that is told of its mask is at most behind a tile's last key
 
     Halide::ImageParam q, key, value, mask;
-    Var t{"t"}, ii{"ii"}, o{"o"}, ou{"o_unroll"}, wi{"w_unroll"};
+    Var t{"t"}, ii{"ii"}, ou{"o_unroll"}, wi{"w_unroll"};
     RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
     Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"};
     std::vector<Func> Qs, Ks;   // of each tile of the depth

@@ -28,6 +28,8 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come || by_blocks ? 2 : key_heads;
     int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
     sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    // The sums of p, each of a tile in a round of the pads, and over all tiles.
+    if (const int64_t summed = AttentionShape::summed(point); summed > 0 && AttentionShape::streamed(point) == 0) sum += rows / summed * together * heads * (round * key_tiles + 1);
     sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
@@ -116,6 +118,16 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
                                             (!shape.causal || shape.skips_hidden(block)));
         });
     }
+    if (shape.may_sum_groups(machine)) {
+        // The largest scores of a group are found together: of what is straight-line code without groups one choice stands for all.
+        constexpr int64_t group = 16;
+        space.parameter("sum_unroll", "queries whose weights are summed by one row of the array; 0: by a column of ones behind those of the values", {0, group, lanes});
+        std::vector<std::string> parameters = {"row_unroll", "softmax_unroll", "sum_unroll"};
+        if (shape.may_stream(machine)) parameters.push_back("stream");
+        space.constraint("summed groups", parameters, "Queries of a block are summed in whole groups.", [shape](const Point &point) {
+            return point["sum_unroll"] == 0 || (AttentionShape::streamed(point) == 0 && divides(point["sum_unroll"], shape.block_rows(point)) && point["softmax_unroll"] == group);
+        });
+    }
     if (shape.key_blocks() > 1) {
         // As many queries are together as keys, so that the mask hides part of one block of keys alone from them.
         if (shape.causal) space.constraint("seen tiles", {"row_unroll"}, "A block of queries sees whole tiles, two at least.", [shape](const Point &point) { return shape.skips_hidden(shape.block_rows(point)); });
@@ -140,7 +152,9 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
     space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [queries = shape.queries](const Point &point) {
         return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
     });
-    space.constraint("pads", {"rows", "row_unroll", "heads"}, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape, machine](const Point &point) {
+    std::vector<std::string> kept = {"rows", "row_unroll", "heads"};
+    if (shape.may_sum_groups(machine)) kept.push_back("sum_unroll");
+    space.constraint("pads", kept, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape, machine](const Point &point) {
         return fits(shape, machine, point);
     });
     return space;
@@ -151,6 +165,7 @@ Point attention_naive_point(const AttentionShape &shape, const Machine &machine)
     const int64_t block = std::min<int64_t>(shape.queries, lanes), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
     Point point = {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
     if (shape.may_stream(machine)) point.set("stream", 0);
+    if (shape.may_sum_groups(machine)) point.set("sum_unroll", 0);
     return point;
 }
 

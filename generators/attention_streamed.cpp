@@ -19,7 +19,7 @@ public:
     StreamedAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
         : AttentionPipeline(shape, machine, point), own_row({{0, 2}, {0, softmax_unroll_}, {0, all_rows_ / static_cast<int>(lanes)}, {0, static_cast<int>(lanes) / softmax_unroll_}}, "own_row"), hidden(0, static_cast<int>(lanes), "hidden"),
           first({{0, streams_}, {skips_ ? static_cast<int>(lanes) / streams_ : 0, (all_rows_ - (skips_ ? static_cast<int>(lanes) : 0)) / streams_}}, "first"), others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"), weighed({{0, streams_ + 1}, {0, (all_rows_ + spare_rows_) / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
-          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"), groups(0, all_rows_ / streams_, "groups"), in_group(0, streams_, "in_group"),
+          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"), groups(0, all_rows_ / streams_, "groups"),
           unseen(0, std::max(1, rows_ - lanes), 1, std::max(1, ceil_div(rows_, lanes) - 1), 0, blocks_, "unseen") {}
 
 private:
@@ -57,34 +57,15 @@ private:
         define(p, args({j, i, tt}), undef<BFloat>());
         p(args({j, groups * streams_, tiles_})) = bf16(-0.0f);
         define(made, args({j, i, tt}), weight(strict_float(X(args({j, i, tt})) - own_p(args({j, i, 1})))));
-        add_group(weighed[0], weighed[1], weighed[2], made, of_made);
+        add_group(weighed[0], weighed[1], weighed[2], made, of_made, {weighed[1] * streams_, tiles_}, true);
         define(own_made, args({j, i, tt}), own_p(args({j, i, 0})));
-        add_group(own_group[0], own_group[2] * groups_of_tile_ + own_group[1], own_tile(own_group[2]), own_made, of_own);
+        const Expr group = own_group[2] * groups_of_tile_ + own_group[1];
+        add_group(own_group[0], group, own_tile(own_group[2]), own_made, of_own, {group * streams_, tiles_}, true);
         // Of the last tiles of a block its first queries see nothing.
         if (skips_ && rows_ > lanes) {
             unseen.where(unseen.x < unseen.y * lanes);
             p(args({j, unseen.z * rows_ + unseen.x, unseen.z * (rows_ / lanes) + unseen.y})) = bf16(0.0f);
         }
-    }
-
-    // p of a group of rows for a tile, from `values`, is weights of the array as it passes: the product with a row of ones is the sums of these rows, one in
-    // each lane, the first in the last one, since weights load last vector first. They are added to those of the tiles before, in a row behind the tiles of p.
-    void add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot) {
-        define(dot.weights, args({k, w, o, tt}), undef<BFloat>());
-        dot.weights(args({k, in_group, o, tt})) = values(args({k, o * streams_ + (streams_ - 1 - in_group), tt}));
-        define(dot.part, args({j, o, tt}), 0.0f);
-        dot.part(args({j, o, tt})) += f32(dot.weights(args({r, j, o, tt})));
-        const Expr is_row = step < streams_, row = group * streams_ + min(step, streams_ - 1);
-        p(args({j, select(is_row, row, group * streams_), select(is_row, tile, tiles_)})) =
-            select(is_row, values(args({j, row, tile})), strict_float(p(args({j, group * streams_, tiles_})) + bf16(dot.part(args({j, group, tile})))));
-    }
-    void schedule_group(Stage stage, const RDom &domain, Func values, Dot &dot) const {
-        stage.reorder(j, domain[0], domain[1], domain[2]).vectorize(j, lanes).unroll(domain[0]);
-        const LoopLevel at(p, domain[1]);
-        values.compute_at(at).bound_extent(i, streams_).bound_extent(tt, 1).vectorize(j, lanes);
-        dot.weights.compute_at(at).bound_extent(k, lanes).bound_extent(w, lanes).update().vectorize(k, lanes);
-        dot.part.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes).update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
-        in_registers({values, dot.weights, dot.part});
     }
 
     void define_result() override {
@@ -118,8 +99,8 @@ private:
         in_registers({scores, largest_lanes, largest, M});
         RVar several_groups("several"), group_unroll("group_unroll");
         p.update(0).split(groups, several_groups, group_unroll, 8).vectorize(j, lanes);
-        schedule_group(p.update(1), weighed, made, of_made);
-        schedule_group(p.update(2), own_group, own_made, of_own);
+        schedule_group(p.update(1).reorder(j, weighed[0], weighed[1], weighed[2]), weighed[0], weighed[1], made, of_made);
+        schedule_group(p.update(2).reorder(j, own_group[0], own_group[1], own_group[2]), own_group[0], own_group[1], own_made, of_own);
         if (skips_ && rows_ > lanes) {
             RVar several("several"), one("row_unroll");
             p.update(3).split(unseen.x, several, one, streams_).reorder(j, one, several, unseen.y, unseen.z).vectorize(j, lanes);
@@ -137,10 +118,10 @@ private:
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;
     static constexpr int sure_groups = 4;   // in each loop over groups that pass behind each other
     const int groups_of_tile_ = static_cast<int>(lanes) / streams_;
-    Var x{"x"}, y{"y"}, o{"o"};
+    Var x{"x"}, y{"y"};
     Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"}, own_made{"own_made"}, S{"S"}, inverse{"inverse"};
     Dot of_made{"of_made"}, of_own{"of_own"};
-    RDom own_row, hidden, first, others, weighed, own_group, groups, in_group, unseen;
+    RDom own_row, hidden, first, others, weighed, own_group, groups, unseen;
 };
 
 }  // namespace

@@ -44,10 +44,10 @@ TEST(Attention, RandomShapesAndSchedules) {
     }
 }
 
-// Where a space has the choice, each block of queries goes through all steps before the next one.
+// Where a space has the choice, each block of queries goes through all steps before the next one, and a column of ones sums its weights, unless the point says so.
 Point by_blocks(const Workload &workload, const Machine &machine, Point point) {
-    const std::vector<Parameter> parameters = workload.space(machine).parameters;
-    if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter &parameter) { return parameter.name == "stream"; })) point.set("stream", 0);
+    for (const Parameter &parameter : workload.space(machine).parameters)
+        if ((parameter.name == "stream" || parameter.name == "sum_unroll") && !point.contains(parameter.name)) point.set(parameter.name, 0);
     return point;
 }
 
@@ -119,7 +119,7 @@ TEST(Attention, StreamsAllQueriesOfAHead) {
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
         const int64_t queries = workload->inputs()[0].extents[arguments.count("heads-inside") ? 2 : 1];
-        const Point point = {{"rows", queries}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}, {"stream", 16}};
+        const Point point = by_blocks(*workload, machine, {{"rows", queries}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}, {"stream", 16}});
         EXPECT_EQ(violation(workload->space(machine), point), "");
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
@@ -159,13 +159,53 @@ TEST(Attention, StreamsInFewerCycles) {
     for (const Case &c : {Case{"512x64,512x64,512x64", "true", 512, 8, 16}, Case{"256x64,256x64,256x64", "false", 256, 2, 32}}) {
         SCOPED_TRACE(c.shape);
         const Evaluator evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", c.causal}}), find_machine("ax01"));
-        Point point = {{"rows", c.rows}, {"row_unroll", 64}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}};
+        Point point = by_blocks(evaluator.workload(), evaluator.machine(), {{"rows", c.rows}, {"row_unroll", 64}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 32}, {"heads", 1}});
         const Evaluation by_blocks = evaluator.evaluate(point);
         point.set("stream", c.stream);
         const Evaluation streamed = evaluator.evaluate(point);
         ASSERT_EQ(by_blocks.status, Evaluation::Ok) << by_blocks.reason;
         ASSERT_EQ(streamed.status, Evaluation::Ok) << streamed.reason;
         EXPECT_LT(streamed.cycles, by_blocks.cycles);
+    }
+}
+
+// Rows of weights that are summed as weights of the array, of which a row of ones makes one row of sums: by groups of both sizes, where neither queries nor keys are whole
+// tiles, with masks and without, of several heads together and of heads that share their keys, of one block of queries and of several.
+TEST(Attention, SumsGroupsOfQueries) {
+    struct Case {
+        std::string shape;
+        int64_t rows, row_unroll, heads, group;
+        WorkloadArguments more;
+    };
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
+    const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
+    size_t number = 0;
+    for (const Case &c : {Case{"320x33,320x33,320x64", 320, 64, 1, 32, {}}, Case{"320x33,320x33,320x32", 320, 64, 1, 32, causal}, Case{"300x20,310x20,310x32", 64, 64, 1, 16, causal}, Case{"33x33,290x33,290x32", 64, 32, 1, 16, {}},
+                          Case{"40x20,257x20,257x32,40x257", 64, 32, 1, 32, {}}, Case{"3x100x33,3x321x33,3x321x32", 128, 64, 3, 32, {}}, Case{"2x2x64x70,2x1x288x70,2x1x288x32", 64, 32, 2, 16, shared},
+                          Case{"2x320x2x33,2x320x2x33,2x320x2x32", 320, 64, 2, 32, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}}, Case{"64x33,288x33,288x32", 64, 64, 1, 16, {{"scale", "-0.3"}}}}) {
+        const Machine &machine = machines[number++ % machines.size()];
+        SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        const Point point = by_blocks(*workload, machine, {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 16}, {"weight_unroll", 8}, {"heads", c.heads}, {"sum_unroll", c.group}});
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
+// A column of ones takes as many sums as one of the values does, a group one. Rows that stay apart from turn to turn let its iterations overlap.
+TEST(Attention, SumsGroupsInFewerCycles) {
+    for (const char *causal : {"false", "true"}) {
+        SCOPED_TRACE(causal);
+        const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", causal}}), find_machine("ax01"));
+        Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 0}};
+        const Evaluation by_column = evaluator.evaluate(point);
+        point.set("sum_unroll", 32);
+        const Evaluation by_groups = evaluator.evaluate(point);
+        ASSERT_EQ(by_column.status, Evaluation::Ok) << by_column.reason;
+        ASSERT_EQ(by_groups.status, Evaluation::Ok) << by_groups.reason;
+        EXPECT_LT(by_groups.cycles, by_column.cycles);
     }
 }
 
