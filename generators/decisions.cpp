@@ -10,6 +10,8 @@ const std::vector<OperatorDecision> &operator_decisions() {
     static const std::string index = "indices and masks are integers, of which the machine has no vectors; they depend on sizes and not on weights, "
                                      "so they are computed once when the graph is compiled";
     static const std::string made = "its result does not depend on inputs: a constant of the compiled graph";
+    static const std::string places = "by places that other tensors say, element by element: the machine's memory is read by rows";
+    static const std::string orders = "an order of elements is found by comparing each with many, and the places are integers, of which the machine has no vectors";
     static const std::string assertion = "checked when the graph is compiled; it has no result";
     static const std::string integers = "on integers; the machine has no vectors of integers, and the tensors are as small as a batch of token ids";
     static const std::vector<OperatorDecision> decisions = {
@@ -65,6 +67,23 @@ const std::vector<OperatorDecision> &operator_decisions() {
         {"cos", Host, "of the angles of rotary embeddings, which depend on positions alone and are as large as one head: a table of the host in float32, "
                       "more exact than bf16 angles allow"},
         {"sin", Host, "as cos"},
+        {"grid_sampler", Host, places},
+        {"grid_sampler_2d", Host, places},
+        {"grid_sampler_3d", Host, places},
+        {"embedding_bag", Host, "as embedding"},
+        {"embedding_bag.padding_idx", Host, "as embedding"},
+        {"_embedding_bag_forward_only", Host, "as embedding"},
+        {"masked_scatter", Host, places},
+        {"scatter_reduce.two", Host, places},
+        {"index_add", Host, places},
+        {"bucketize.Tensor", Host, orders},
+        {"searchsorted.Tensor", Host, orders},
+        {"sort", Host, orders},
+        {"topk", Host, orders},
+        {"median.dim", Host, orders},
+        {"kthvalue", Host, orders},
+        {"cummax", Host, orders},
+        {"cummin", Host, orders},
         {"index_copy", Host, "one row of a cache at a position that is an integer, which the machine has no vectors of"},
         {"where.Scalar", Host, "a boolean mask as numbers that are added to scores: masks are integers and as small as the scores of one head"},
         {"_assert_tensor_metadata", Dropped, assertion},

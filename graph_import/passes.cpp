@@ -13,6 +13,7 @@ namespace {
 std::vector<Pass> &passes() {
     static std::vector<Pass> all = {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
+        {"complex", "complex numbers become pairs of real ones, Fourier transforms products with matrices", lower_complex},
         {"decompose", "operators without a kernel as calls of those that have one: einsum, resizing, transposed convolutions", decompose},
         {"constants", "compute what depends on no input", fold_constant_calls},
         {"attention", "softmax(Q K^T * scale + masks) V that is written out becomes one operator", find_attention},

@@ -36,6 +36,7 @@ const std::vector<std::set<std::string>> &image_layouts();
 
 // One function a file in passes/.
 int canonicalize(Graph &graph);
+int lower_complex(Graph &graph);
 int decompose(Graph &graph);
 int fold_constant_calls(Graph &graph);
 int find_attention(Graph &graph);

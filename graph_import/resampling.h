@@ -17,7 +17,10 @@ struct Tap {
 // Of each result along a dimension.
 using Taps = std::vector<std::vector<Tap>>;
 
-enum class Resizing { Nearest, Linear, Cubic };
+// NearestExact is by the middle of a result, Nearest by its lower end. Those of Smooth reach as far as a result does, where it is larger than an element.
+enum class Resizing { Nearest, NearestExact, Linear, Cubic, SmoothLinear, SmoothCubic };
+// What an upsample call does, by its name.
+Resizing resizing_of(const std::string &target);
 
 // The arguments of an upsample call along its dimension `d` of those that it resizes, from `extent` elements to `size`.
 Taps resized(Resizing how, const Node &call, size_t d, int64_t extent, int64_t size);

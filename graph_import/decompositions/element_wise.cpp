@@ -95,6 +95,26 @@ bool gated(Expansion &e) {
     return true;
 }
 
+// For each row of both, and each of the matrices: x W y.
+bool bilinear(Expansion &e) {
+    const ValueId x = e.tensor("input1"), y = e.tensor("input2"), bias = e.node.optional_tensor("bias");
+    const Sizes matrices = e.sizes(e.tensor("weight"));   // [results][of x][of y]
+    const Sizes rows = e.sizes(x);
+    const size_t last = rows.size() - 1;
+    Sizes flat = rows, apart = rows;
+    flat[last] = matrices[0] * matrices[2];
+    apart[last] = matrices[0];
+    apart.push_back(matrices[2]);
+    Sizes others = e.sizes(y);
+    others.insert(others.end() - 1, 1);
+    const ValueId weight = e.view(e.permute(e.tensor("weight"), {0, 2, 1}), {matrices[0] * matrices[2], matrices[1]});
+    const ValueId products = e.view(e.call("aten::linear", {{"input", x}, {"weight", weight}}, flat), apart);
+    const std::vector<NamedArgument> sum = {{"self", e.both("aten::mul.Tensor", products, e.view(y, others))}, {"dim", Sizes{-1}}};
+    if (bias) e.last("aten::add.Tensor", {{"self", e.call("aten::sum.dim_IntList", sum, e.result.sizes)}, {"other", bias}});
+    else e.last("aten::sum.dim_IntList", sum);
+    return true;
+}
+
 bool outer_product(Expansion &e) {
     const ValueId column = e.view(e.tensor("self"), {e.result.sizes.at(0), 1});
     e.last("aten::mul.Tensor", {{"self", column}, {"other", e.tensor("vec2")}});
@@ -116,6 +136,7 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::threshold"] = threshold;
     all["aten::glu"] = gated;
     all["aten::outer"] = outer_product;
+    all["aten::bilinear"] = bilinear;
 }
 
 }  // namespace atalla

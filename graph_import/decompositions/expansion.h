@@ -70,5 +70,7 @@ void add_transposed_convolution(Decompositions &all);
 void add_einsum(Decompositions &all);
 void add_grouped_products(Decompositions &all);
 void add_convolution_in_depth(Decompositions &all);
+void add_volume_decompositions(Decompositions &all);
+void add_column_decompositions(Decompositions &all);
 
 }  // namespace atalla

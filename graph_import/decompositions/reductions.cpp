@@ -65,12 +65,33 @@ bool log_sum_exp(Expansion &e) {
     return true;
 }
 
+// Of each row of one tensor from each of another, difference by difference: in |x|^2 + |y|^2 - 2 x y, of products, near rows would be lost in the
+// rounding.
+bool distances(Expansion &e) {
+    constexpr int64_t most = 1 << 22;   // elements of all differences
+    const double order = e.node.number("p");
+    if (order != 1 && order != 2 && order != INFINITY) return false;
+    Sizes rows = e.sizes(e.tensor("x1")), columns = e.sizes(e.tensor("x2"));
+    if (!is_constant(rows) || !is_constant(columns) || rows.size() < 2 || columns.size() < 2) return false;
+    rows.insert(rows.end() - 1, 1);
+    columns.insert(columns.end() - 2, 1);
+    const ValueId difference = e.both("aten::sub.Tensor", e.view(e.tensor("x1"), rows), e.view(e.tensor("x2"), columns));
+    int64_t elements = 1;
+    for (const SymInt &size : e.sizes(difference)) elements *= size.value();
+    if (elements == 0 || elements > most) return false;
+    const auto over = [&](ValueId terms) { return std::vector<NamedArgument>{{"self", terms}, {"dim", Sizes{-1}}}; };
+    if (order == 2) e.last("aten::sqrt", {{"self", e.call("aten::sum.dim_IntList", over(e.both("aten::mul.Tensor", difference, difference)), e.result.sizes)}});
+    else e.last(order == 1 ? "aten::sum.dim_IntList" : "aten::amax", over(e.each("aten::abs", difference)));
+    return true;
+}
+
 }  // namespace
 
 void add_reduction_decompositions(Decompositions &all) {
     for (const char *name : {"aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction"}) all[name] = variance;
     for (const char *name : {"aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}) all[name] = norm;
     all["aten::logsumexp"] = log_sum_exp;
+    all["aten::cdist"] = all["aten::_cdist_forward"] = distances;
 }
 
 }  // namespace atalla

@@ -1,4 +1,4 @@
-// Resizing and padding of images as products with constant matrices: one for the rows, one for the columns.
+// Resizing and padding of lines, images and volumes as products with constant matrices, one for each dimension.
 #include "graph_import/resampling.h"
 
 #include <algorithm>
@@ -35,34 +35,46 @@ ValueId matrix(Expansion &e, const char *name, const Taps &taps, int64_t extent)
     return e.constant(name, {static_cast<int64_t>(taps.size()), extent}, weights);
 }
 
-// x with its last two dimensions mapped; `rows` is empty for a tensor of which only the last one is.
-bool map(Expansion &e, ValueId x, const Taps &rows, const Taps &columns) {
+// x with its last dimensions mapped, one to three of them.
+bool map(Expansion &e, ValueId x, const std::vector<Taps> &dimensions) {
     const std::vector<int64_t> own = constant_sizes(e.sizes(x));
-    const int64_t width = own.back(), height = rows.empty() ? 1 : own[own.size() - 2], wide = static_cast<int64_t>(columns.size()), high = rows.empty() ? 1 : static_cast<int64_t>(rows.size());
-    if (std::max({width, height, wide, high}) > largest) return false;
-    int64_t all = 1;
-    for (const SymInt &size : e.result.sizes) all *= size.value();
-    const int64_t planes = all / (wide * high);
-    ValueId image = e.view(x, {planes, height, width});
-    if (!is_identity(columns, width)) image = e.call("aten::linear", {{"input", image}, {"weight", matrix(e, "columns", columns, width)}}, Sizes{planes, height, wide});
-    if (const int64_t times = rows.empty() ? 0 : repeats(rows, height); times > 1) {
-        image = e.expand(e.view(image, {planes, height, 1, wide}), {planes, height, times, wide});
-    } else if (!rows.empty() && !is_identity(rows, height)) {
-        image = e.call("aten::matmul", {{"self", matrix(e, "rows", rows, height)}, {"other", image}}, Sizes{planes, high, wide});
+    const size_t count = dimensions.size(), before = own.size() - count;
+    std::vector<int64_t> from(own.begin() + static_cast<ptrdiff_t>(before), own.end()), to;
+    for (const Taps &taps : dimensions) to.push_back(static_cast<int64_t>(taps.size()));
+    if (std::max(*std::ranges::max_element(from), *std::ranges::max_element(to)) > largest) return false;
+    int64_t planes = 1;
+    for (size_t d = 0; d < before; d++) planes *= own[d];
+    if (planes == 0) return false;
+    // The innermost dimension first, so that the others have rows of the result behind them.
+    int64_t behind = 1;
+    for (size_t d = count; d-- > 0;) {
+        const Taps &taps = dimensions[d];
+        int64_t above = planes;
+        for (size_t outer = 0; outer < d; outer++) above *= from[outer];
+        if (!is_identity(taps, from[d])) {
+            const int64_t times = behind == 1 ? 0 : repeats(taps, from[d]);
+            if (d + 1 == count) {
+                x = e.call("aten::linear", {{"input", e.view(x, {planes, above / planes, from[d]})}, {"weight", matrix(e, "columns", taps, from[d])}}, Sizes{planes, above / planes, to[d]});
+            } else if (times > 1) {
+                x = e.expand(e.view(x, {above, from[d], 1, behind}), {above, from[d], times, behind});
+            } else {
+                x = e.call("aten::matmul", {{"self", matrix(e, "rows", taps, from[d])}, {"other", e.view(x, {above, from[d], behind})}}, Sizes{above, to[d], behind});
+            }
+        }
+        behind *= to[d];
     }
-    e.last_view(image);
+    e.last_view(x);
     return true;
 }
 
 bool resize(Expansion &e) {
     const ValueId x = e.tensor(e.node.find("input") != nullptr ? "input" : "self");
-    const bool flat = e.node.target.find("1d") != std::string::npos;
     if (!is_constant(e.sizes(x)) || !is_constant(e.result.sizes)) return false;
-    const Resizing how = e.node.target.find("nearest") != std::string::npos ? Resizing::Nearest : e.node.target.find("linear") != std::string::npos ? Resizing::Linear : Resizing::Cubic;
+    const Resizing how = resizing_of(e.node.target);
     const std::vector<int64_t> from = constant_sizes(e.sizes(x)), to = constant_sizes(e.result.sizes);
-    const size_t last = from.size() - 1;
-    const Taps rows = flat ? Taps{} : resized(how, e.node, 0, from[last - 1], to[last - 1]);
-    return map(e, x, rows, resized(how, e.node, flat ? 0 : 1, from[last], to[last]));
+    std::vector<Taps> dimensions;
+    for (size_t d = 2; d < from.size(); d++) dimensions.push_back(resized(how, e.node, d - 2, from[d], to[d]));
+    return map(e, x, dimensions);
 }
 
 // By elements of the image: of zeros the accelerator has an operator.
@@ -70,17 +82,20 @@ bool pad(Expansion &e) {
     const std::string mode = e.node.string("mode");
     const ValueId x = e.tensor("self");
     const std::vector<int64_t> added = e.node.integers("pad");
-    if (mode == "constant" || added.empty() || added.size() > 4 || !is_constant(e.sizes(x))) return false;
+    if (mode == "constant" || added.empty() || added.size() > 6 || !is_constant(e.sizes(x))) return false;
     const std::vector<int64_t> from = constant_sizes(e.sizes(x));
-    const size_t last = from.size() - 1;
-    const Taps rows = added.size() < 4 ? Taps{} : padded(mode, from[last - 1], added[2], added[3]);
-    return map(e, x, rows, padded(mode, from[last], added[0], added[1]));
+    std::vector<Taps> dimensions;
+    for (size_t d = added.size() / 2; d-- > 0;) dimensions.push_back(padded(mode, from[from.size() - 1 - d], added[2 * d], added[2 * d + 1]));
+    return map(e, x, dimensions);
 }
 
 }  // namespace
 
 void add_resampling_decompositions(Decompositions &all) {
-    for (const char *name : {"aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec", "aten::upsample_nearest2d", "aten::upsample_linear1d.vec", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d.vec"})
+    for (const char *name : {"aten::upsample_nearest1d", "aten::upsample_nearest1d.vec", "aten::upsample_nearest2d", "aten::upsample_nearest2d.vec", "aten::upsample_nearest3d", "aten::upsample_nearest3d.vec",
+                             "aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact1d.vec", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact2d.vec", "aten::_upsample_nearest_exact3d", "aten::_upsample_nearest_exact3d.vec",
+                             "aten::upsample_linear1d", "aten::upsample_linear1d.vec", "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec", "aten::upsample_trilinear3d", "aten::upsample_trilinear3d.vec",
+                             "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec", "aten::_upsample_bilinear2d_aa", "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec"})
         all[name] = resize;
     all["aten::pad"] = pad;
 }

@@ -151,6 +151,7 @@ const Kernels &kernels() {
         add_product_kernels(table);
         add_window_kernels(table);
         add_norm_kernels(table);
+        add_sampler_kernels(table);
         return table;
     }();
     return all;

@@ -25,6 +25,8 @@ public:
     std::vector<HostTensor> tensors(std::string_view name) const;
     const HostTensor &operator[](ValueId id) const { return lookup_(id); }
     bool is_number(std::string_view name) const;
+    // Of a tensor as the graph has it, with the strides that PyTorch's had.
+    const TensorType &type(std::string_view name) const { return graph_.type(node_.tensor(name)); }
     // The type of a result as the graph has it.
     DType result_dtype(size_t index = 0) const;
     Extents result_sizes(size_t index = 0) const;
@@ -56,6 +58,7 @@ void add_reduction_kernels(Kernels &kernels);
 void add_product_kernels(Kernels &kernels);
 void add_window_kernels(Kernels &kernels);
 void add_norm_kernels(Kernels &kernels);
+void add_sampler_kernels(Kernels &kernels);
 
 // Tensors one after another along a dimension, as this element type.
 HostTensor concatenated(const std::vector<HostTensor> &parts, int64_t d, DType dtype);

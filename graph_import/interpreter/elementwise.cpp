@@ -174,6 +174,29 @@ T smaller(T x, T y) {
     return x != x ? x : y != y ? y : std::min(x, y);
 }
 
+// The other one where one is NaN.
+template <typename T, typename F>
+T unless_nan(T x, T y, F &&f) {
+    return x != x ? y : y != y ? x : f(x, y);
+}
+
+// std::lgamma keeps the sign in a variable of the process.
+double log_gamma(double x) {
+    int sign = 0;
+    return ::lgamma_r(x, &sign);
+}
+
+// Of decimal digits behind the point, or before it where there are fewer than none.
+template <typename T>
+T rounded_to(T x, int64_t decimals) {
+    if constexpr (std::is_integral_v<T>) {
+        return x;
+    } else {
+        const T unit = static_cast<T>(std::pow(10.0, static_cast<double>(decimals < 0 ? -decimals : decimals)));
+        return decimals < 0 ? std::nearbyint(x / unit) * unit : std::nearbyint(x * unit) / unit;
+    }
+}
+
 Results divide_by_mode(const Call &call) {
     const Operands operands = gather(call, {"self", "other"});
     const DType dtype = call.result_dtype();
@@ -303,9 +326,13 @@ void add_functions(Kernels &kernels) {
     real("aten::atan", [](auto x) { return std::atan(x); });
     real("aten::sinh", [](auto x) { return std::sinh(x); });
     real("aten::cosh", [](auto x) { return std::cosh(x); });
+    real("aten::asinh", [](auto x) { return std::asinh(x); });
+    real("aten::acosh", [](auto x) { return std::acosh(x); });
+    real("aten::atanh", [](auto x) { return std::atanh(x); });
     real("aten::tanh", [](auto x) { return std::tanh(x); });
     real("aten::erf", [](auto x) { return std::erf(x); });
     real("aten::erfc", [](auto x) { return std::erfc(x); });
+    real("aten::lgamma", [](auto x) { return log_gamma(x); });
     real("aten::sigmoid", [](auto x) { return 1 / (1 + std::exp(-x)); });
     real("aten::silu", [](auto x) { return x / (1 + std::exp(-x)); });
     real("aten::log_sigmoid", [](auto x) { return std::min(x, decltype(x)(0)) - std::log1p(std::exp(-std::fabs(x))); });
@@ -344,6 +371,10 @@ void add_functions(Kernels &kernels) {
         return x * smaller(larger(x + T(3), T(0)), T(6)) / T(6);
     });
 
+    kernels["aten::signbit"] = test([](auto x) {
+        if constexpr (std::is_integral_v<decltype(x)>) return x < 0;
+        else return std::signbit(x);
+    });
     kernels["aten::logical_not"] = test([](auto x) { return x == 0; });
     kernels["aten::isnan"] = test([](auto x) { return x != x; });
     kernels["aten::isinf"] = test([](auto x) {
@@ -378,6 +409,7 @@ void add_parametric(Kernels &kernels) {
         const T beta = static_cast<T>(call->number("beta"));
         return static_cast<T>(x * beta > static_cast<T>(call->number("threshold")) ? x : std::log1p(std::exp(x * beta)) / beta);
     });
+    add("aten::round.decimals", [](const Call &call, auto x) { return rounded_to(x, call->integer("decimals")); });
     add("aten::threshold", [](const Call &call, auto x) {
         using T = decltype(x);
         return x > static_cast<T>(call->number("threshold")) ? x : static_cast<T>(call->number("value"));
@@ -435,7 +467,11 @@ void add_elementwise_kernels(Kernels &kernels) {
     }));
     kernels["aten::maximum"] = kernels["aten::max.other"] = binary([](auto x, auto y) { return larger(x, y); });
     kernels["aten::minimum"] = kernels["aten::min.other"] = binary([](auto x, auto y) { return smaller(x, y); });
+    kernels["aten::fmax"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return larger(a, b); }); });
+    kernels["aten::fmin"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return smaller(a, b); }); });
     kernels["aten::atan2"] = binary([](auto x, auto y) { return std::atan2(x, y); });
+    kernels["aten::hypot"] = binary([](auto x, auto y) { return std::hypot(x, y); });
+    both("aten::copysign", binary([](auto x, auto y) { return std::copysign(x, y); }));
 
     const Kernel pow = [](const Call &call) -> Results {
         const Operands operands = gather(call, {"self", "exponent"});
@@ -466,6 +502,24 @@ void add_elementwise_kernels(Kernels &kernels) {
     bits("and", "and", [](int64_t x, int64_t y) { return x & y; });
     bits("or", "or", [](int64_t x, int64_t y) { return x | y; });
     bits("xor", "xor", [](int64_t x, int64_t y) { return x ^ y; });
+
+    // Bits that leave the type go; there is no shift by more than it has.
+    const auto shift = [&](const std::string &name, const std::string &symbol, bool left) {
+        const Kernel kernel = [left](const Call &call) -> Results {
+            const Operands operands = gather(call, {"self", "other"});
+            const DType dtype = call.result_dtype();
+            const int64_t bits = 8 * element_bytes(dtype);
+            return {map(operands.tensors[0], operands.tensors[1], operands.sizes, DType::Int64, dtype, [left, bits](int64_t x, int64_t by) -> int64_t {
+                if (by < 0 || by >= bits) return left || x >= 0 ? 0 : -1;
+                return left ? static_cast<int64_t>(static_cast<uint64_t>(x) << by) : x >> by;
+            })};
+        };
+        for (const std::string &target : {"aten::bitwise_" + name + ".Tensor", "aten::bitwise_" + name + ".Tensor_Scalar", "aten::bitwise_" + name + ".Scalar_Tensor",
+                                          "aten::__" + symbol + "__.Tensor", "aten::__" + symbol + "__.Scalar"})
+            kernels[target] = kernel;
+    };
+    shift("left_shift", "lshift", true);
+    shift("right_shift", "rshift", false);
 
     for (const char *name : {"aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar"}) {
         kernels[name] = where;

@@ -222,9 +222,41 @@ Results einsum(const Call &call) {
     });
 }
 
+// Of each row of one tensor from each of another.
+Results distances(const Call &call) {
+    const HostTensor a = call.tensor("x1"), b = call.tensor("x2");
+    const double order = call->number("p");
+    const Extents sizes = call.result_sizes();
+    if (a.sizes.size() < 2 || b.sizes.size() < 2) call.fail("matrices are expected");
+    const int64_t rows = a.sizes[a.sizes.size() - 2], columns = b.sizes[b.sizes.size() - 2], width = a.sizes.back();
+    const auto batched = [&](const HostTensor &x) {
+        Extents batch(sizes.begin(), sizes.end() - 2);
+        batch.insert(batch.end(), x.sizes.end() - 2, x.sizes.end());
+        return batch;
+    };
+    return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
+        using T = decltype(zero);
+        const Array<T> x = load<T>(a, batched(a)), y = load<T>(b, batched(b));
+        Array<T> result(sizes);
+        for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
+            const int64_t plane = i / (rows * columns);
+            const T *row = x.data.data() + (plane * rows + i / columns % rows) * width, *column = y.data.data() + (plane * columns + i % columns) * width;
+            double total = 0;
+            for (int64_t k = 0; k < width; k++) {
+                const double distance = std::fabs(static_cast<double>(row[k]) - static_cast<double>(column[k]));
+                if (std::isinf(order)) total = distance > total || distance != distance ? distance : total;
+                else total += order == 0 ? distance != 0 : std::pow(distance, order);
+            }
+            result[i] = static_cast<T>(order == 0 || std::isinf(order) ? total : std::pow(total, 1 / order));
+        }
+        return {store(result, call.result_dtype())};
+    });
+}
+
 }  // namespace
 
 void add_product_kernels(Kernels &kernels) {
+    kernels["aten::cdist"] = kernels["aten::_cdist_forward"] = distances;
     kernels["aten::mm"] = kernels["aten::bmm"] = plain_product("self", "mat2");
     kernels["aten::matmul"] = plain_product("self", "other");
     kernels["aten::mv"] = plain_product("self", "vec");

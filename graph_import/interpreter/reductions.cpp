@@ -196,15 +196,21 @@ Kernel softmax(bool logarithm) {
 Results vector_norm(const Call &call) {
     const double order = call->optional_number(call->find("ord") ? "ord" : "p").value_or(2);
     return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
-        double total = 0, largest = 0;
+        double total = 0, extreme = order < 0 ? INFINITY : 0;
         for (int64_t i = 0; i < length; i++) {
             const double magnitude = std::fabs(static_cast<double>(row[i]));
-            largest = std::max(largest, magnitude);
+            if (!(order < 0 ? magnitude >= extreme : magnitude <= extreme) && extreme == extreme) extreme = magnitude;
             total += order == 2 ? magnitude * magnitude : order == 0 ? magnitude != 0 : std::pow(magnitude, order);
         }
-        if (std::isinf(order)) return largest;
+        if (std::isinf(order)) return extreme;
         return order == 2 ? std::sqrt(total) : order == 0 ? total : std::pow(total, 1 / order);
     })};
+}
+
+// NaN is larger than all, as PyTorch orders numbers.
+template <typename T>
+bool is_less(T a, T b) {
+    return a < b || (b != b && a == a);
 }
 
 // The order of a row's elements: by value, equal ones as they stand.
@@ -212,41 +218,99 @@ template <typename T>
 std::vector<int64_t> ranking(const T *row, int64_t length, bool descending) {
     std::vector<int64_t> order(length);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return descending ? row[a] > row[b] : row[a] < row[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? is_less(row[b], row[a]) : is_less(row[a], row[b]); });
     return order;
 }
 
-Results ordered(const Call &call, bool descending, int64_t taken) {
+// Elements that are chosen along one dimension, and where they were: `choose(row, length)` has the places for each row.
+template <typename F>
+Results chosen(const Call &call, F &&choose) {
     HostTensor x = call.tensor("self");
-    const int64_t rank = rank_of(x);
-    if (rank == 0) call.fail("a dimension is expected");
-    const int64_t d = call.dimension("dim", rank);
+    const bool is_number = x.sizes.empty();
+    if (is_number) x.sizes = x.strides = {1};
+    const int64_t rank = rank_of(x), d = call.dimension("dim", rank);
     std::swap(x.sizes[d], x.sizes[rank - 1]);
     std::swap(x.strides[d], x.strides[rank - 1]);
     return with_compute_type(x.dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<T> values = load<T>(x);
         const int64_t length = x.sizes[rank - 1];
-        Extents sizes = x.sizes;
-        sizes[rank - 1] = taken < 0 ? length : taken;
-        Array<T> sorted(sizes);
-        Array<int64_t> indices(sizes);
-        for (int64_t r = 0; r < product(sizes) / std::max<int64_t>(sizes[rank - 1], 1); r++) {
-            const T *row = values.data.data() + r * length;
-            const std::vector<int64_t> order = ranking(row, length, descending);
-            for (int64_t i = 0; i < sizes[rank - 1]; i++) {
-                indices[r * sizes[rank - 1] + i] = order[i];
-                sorted[r * sizes[rank - 1] + i] = row[order[i]];
+        std::vector<T> taken;
+        std::vector<int64_t> places;
+        int64_t count = 0;
+        for (int64_t at = 0; at < static_cast<int64_t>(values.data.size()); at += length) {
+            const T *row = values.data.data() + at;
+            const std::vector<int64_t> order = choose(row, length);
+            count = static_cast<int64_t>(order.size());
+            for (int64_t place : order) {
+                taken.push_back(row[place]);
+                places.push_back(place);
             }
         }
-        Results results = {store(sorted, x.dtype), store(indices, DType::Int64)};
+        Extents sizes = x.sizes;
+        sizes[rank - 1] = values.data.empty() ? length : count;
+        Array<T> found;
+        Array<int64_t> indices;
+        found.sizes = indices.sizes = sizes;
+        found.data = std::move(taken);
+        indices.data = std::move(places);
+        Results results = {store(found, x.dtype), store(indices, DType::Int64)};
         for (HostTensor &result : results) {
             std::swap(result.sizes[d], result.sizes[rank - 1]);
             std::swap(result.strides[d], result.strides[rank - 1]);
+            if (is_number) result.sizes = result.strides = {};
         }
         return results;
     });
+}
+
+// All elements of each row in order, or the first of them.
+Results ordered(const Call &call, bool descending, int64_t taken) {
+    return chosen(call, [&](const auto *row, int64_t length) {
+        std::vector<int64_t> order = ranking(row, length, descending);
+        if (taken >= 0) order.resize(static_cast<size_t>(taken));
+        return order;
+    });
+}
+
+// The most extreme element so far, the last one of equals; NaN stays.
+Kernel running_extreme(bool largest) {
+    return [largest](const Call &call) {
+        return chosen(call, [&](const auto *row, int64_t length) {
+            std::vector<int64_t> places(static_cast<size_t>(length), 0);
+            int64_t best = 0;
+            for (int64_t i = 1; i < length; i++) {
+                if (row[i] != row[i] || (row[best] == row[best] && (largest ? row[i] >= row[best] : row[i] <= row[best]))) best = i;
+                places[static_cast<size_t>(i)] = best;
+            }
+            return places;
+        });
+    };
+}
+
+// The element of a rank, counted from 1, along one dimension.
+Results of_rank(const Call &call, const std::function<int64_t(int64_t)> &rank) {
+    Results results = chosen(call, [&](const auto *row, int64_t length) {
+        return std::vector<int64_t>{ranking(row, length, false).at(static_cast<size_t>(rank(length) - 1))};
+    });
+    for (size_t i = 0; i < results.size(); i++) {
+        results[i].sizes = call.result_sizes(i);
+        results[i].strides = dense_strides(results[i].sizes);
+    }
+    return results;
+}
+
+// The lower one of two in the middle; NaN if one is there, or the middle of the others.
+Kernel median(bool skips_nan) {
+    return [skips_nan](const Call &call) -> Results {
+        return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
+            const std::vector<int64_t> order = ranking(row, length, false);
+            int64_t numbers = length;
+            while (numbers > 0 && row[order[static_cast<size_t>(numbers - 1)]] != row[order[static_cast<size_t>(numbers - 1)]]) numbers--;
+            const bool is_nan = numbers == 0 || (!skips_nan && numbers < length);
+            return row[order[static_cast<size_t>(is_nan ? length - 1 : (numbers - 1) / 2)]];
+        })};
+    };
 }
 
 // Bins of equal width between two limits, those of the elements if both are 0. The upper limit is in the last bin; what lies outside counts nowhere.
@@ -314,12 +378,12 @@ void add_reduction_kernels(Kernels &kernels) {
             return result;
         })};
     });
-    each({"aten::any", "aten::any.dim", "aten::any.dims"}, [](const Call &call) -> Results {
+    each({"aten::any", "aten::any.dim", "aten::any.dims", "aten::_is_any_true"}, [](const Call &call) -> Results {
         return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
             return static_cast<int64_t>(std::any_of(row, row + length, [](auto v) { return v != 0; }));
         })};
     });
-    each({"aten::all", "aten::all.dim", "aten::all.dims"}, [](const Call &call) -> Results {
+    each({"aten::all", "aten::all.dim", "aten::all.dims", "aten::_is_all_true"}, [](const Call &call) -> Results {
         return {reduce(call, call.tensor("self").dtype, [](const auto *row, int64_t length) {
             return static_cast<int64_t>(std::all_of(row, row + length, [](auto v) { return v != 0; }));
         })};
@@ -335,8 +399,8 @@ void add_reduction_kernels(Kernels &kernels) {
     each({"aten::linalg_vector_norm", "aten::norm.ScalarOpt_dim", "aten::norm.Scalar"}, vector_norm);
     kernels["aten::logsumexp"] = [](const Call &call) -> Results {
         return {reduce(call, call.result_dtype(), [](const auto *row, int64_t length) {
-            const double largest = static_cast<double>(*std::max_element(row, row + length));
-            if (std::isinf(largest)) return largest;
+            const double largest = static_cast<double>(row[extreme(row, length, true)]);
+            if (!std::isfinite(largest)) return largest;
             double total = 0;
             for (int64_t i = 0; i < length; i++) total += std::exp(static_cast<double>(row[i]) - largest);
             return largest + std::log(total);
@@ -352,6 +416,22 @@ void add_reduction_kernels(Kernels &kernels) {
             for (int64_t i = 1; i < length; i++) row[i] *= row[i - 1];
         });
     };
+    kernels["aten::logcumsumexp"] = [](const Call &call) {
+        return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
+            double total = -INFINITY;   // kept in double, rounded where it is stored
+            for (int64_t i = 0; i < length; i++) {
+                const auto next = static_cast<double>(row[i]), most = std::max(total, next), least = std::min(total, next);
+                total = next != next || total != total ? NAN : std::isinf(most) ? most : most + std::log1p(std::exp(least - most));
+                row[i] = static_cast<std::remove_reference_t<decltype(*row)>>(total);
+            }
+        });
+    };
+    kernels["aten::cummax"] = running_extreme(true);
+    kernels["aten::cummin"] = running_extreme(false);
+    kernels["aten::median"] = median(false);
+    kernels["aten::nanmedian"] = median(true);
+    kernels["aten::kthvalue"] = [](const Call &call) { return of_rank(call, [&](int64_t) { return call->integer("k"); }); };
+    kernels["aten::median.dim"] = [](const Call &call) { return of_rank(call, [](int64_t length) { return (length + 1) / 2; }); };
     each({"aten::softmax.int", "aten::_softmax"}, softmax(false));
     each({"aten::log_softmax.int", "aten::_log_softmax"}, softmax(true));
     kernels["aten::topk"] = [](const Call &call) { return ordered(call, call->flag("largest"), call->integer("k")); };

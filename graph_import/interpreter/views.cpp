@@ -237,8 +237,7 @@ Results pad(const Call &call) {
     return {x};
 }
 
-Results diagonal(const Call &call) {
-    HostTensor x = call.tensor("self");
+HostTensor diagonal(const Call &call, HostTensor x) {
     const auto rank = static_cast<int64_t>(x.sizes.size());
     const int64_t a = call.dimension("dim1", rank), b = call.dimension("dim2", rank), offset = call->integer("offset");
     const int64_t size = std::max<int64_t>(
@@ -251,7 +250,28 @@ Results diagonal(const Call &call) {
     }
     x.sizes.push_back(size);
     x.strides.push_back(stride);
-    return {x};
+    return x;
+}
+
+Results diagonal_scatter(const Call &call) {
+    const HostTensor result = dense_copy(call.tensor("self"));
+    overwrite(diagonal(call, result), call.tensor("src"));
+    return {result};
+}
+
+// Strides count elements of the memory that PyTorch's tensor has, which is known where it is dense.
+Results as_strided(const Call &call) {
+    const HostTensor x = dense_copy(call.tensor("self"));
+    const TensorType &type = call.type("self");
+    HostTensor dense = x;
+    dense.strides = constant_sizes(type.strides);
+    if (!dense.is_dense()) call.fail("the strides of a tensor that is not dense are not known on the host");
+    HostTensor result = x;
+    result.sizes = call->integers("size");
+    result.strides = call->integers("stride");
+    result.offset = call->optional_integer("storage_offset").value_or(0) - (type.offset.is_constant() ? type.offset.value() : 0);
+    require_inside(result, call->target);
+    return {dense_copy(result)};
 }
 
 Results pixel_shuffle(const Call &call) {
@@ -320,7 +340,9 @@ void add_shape_kernels(Kernels &kernels) {
         }
         return {permuted(x, order)};
     };
-    kernels["aten::diagonal"] = diagonal;
+    kernels["aten::diagonal"] = [](const Call &call) -> Results { return {diagonal(call, call.tensor("self"))}; };
+    kernels["aten::diagonal_scatter"] = diagonal_scatter;
+    kernels["aten::as_strided"] = as_strided;
     kernels["aten::pixel_shuffle"] = pixel_shuffle;
 }
 

@@ -216,6 +216,42 @@ Kernel adaptive_average(int64_t rank) {
     };
 }
 
+// The largest element of each part of an image, the first of equals, and its place.
+Kernel adaptive_maximum(int64_t rank) {
+    return [rank](const Call &call) -> Results {
+        const Extents sizes = call.result_sizes();
+        const int64_t size[2] = {rank == 2 ? sizes[sizes.size() - 2] : 1, sizes.back()};
+        return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
+            using T = decltype(zero);
+            const Array<T> x = load<T>(as_images(call.tensor("self"), rank, call));
+            Array<T> result(sizes);
+            Array<int64_t> indices(sizes);
+            const int64_t extent[2] = {x.size(2), x.size(3)};
+            for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
+                const int64_t at[2] = {i / size[1] % size[0], i % size[1]};
+                const T *plane = x.data.data() + i / (size[0] * size[1]) * extent[0] * extent[1];
+                int64_t from[2], to[2];
+                for (int d = 0; d < 2; d++) {
+                    from[d] = at[d] * extent[d] / size[d];
+                    to[d] = ((at[d] + 1) * extent[d] + size[d] - 1) / size[d];
+                }
+                int64_t best = from[0] * extent[1] + from[1];
+                for (int64_t y = from[0]; y < to[0]; y++) {
+                    for (int64_t xx = from[1]; xx < to[1]; xx++) {
+                        const int64_t place = y * extent[1] + xx;
+                        if (plane[place] > plane[best] || plane[place] != plane[place]) best = place;
+                    }
+                }
+                result[i] = plane[best];
+                indices[i] = best;
+            }
+            Results results = {store(result, call.result_dtype())};
+            if (call->outputs.size() > 1) results.push_back(store(indices, DType::Int64));
+            return results;
+        });
+    };
+}
+
 // Images of other sizes.
 Kernel resampled(Resizing how) {
     return [how](const Call &call) -> Results {
@@ -243,15 +279,18 @@ void add_window_kernels(Kernels &kernels) {
     kernels["aten::convolution"] = convolution(0, false);
     kernels["aten::conv_transpose1d"] = convolution(1, true);
     kernels["aten::conv_transpose2d.input"] = convolution(2, true);
-    kernels["aten::max_pool1d"] = pooling(1, false);
+    kernels["aten::max_pool1d"] = kernels["aten::max_pool1d_with_indices"] = pooling(1, false);
     kernels["aten::max_pool2d"] = kernels["aten::max_pool2d_with_indices"] = pooling(2, false);
     kernels["aten::avg_pool1d"] = pooling(1, true);
     kernels["aten::avg_pool2d"] = pooling(2, true);
     kernels["aten::adaptive_avg_pool1d"] = adaptive_average(1);
     kernels["aten::adaptive_avg_pool2d"] = kernels["aten::_adaptive_avg_pool2d"] = adaptive_average(2);
-    kernels["aten::upsample_nearest2d.vec"] = kernels["aten::upsample_nearest2d"] = resampled(Resizing::Nearest);
-    kernels["aten::upsample_bilinear2d.vec"] = kernels["aten::upsample_bilinear2d"] = resampled(Resizing::Linear);
-    kernels["aten::upsample_bicubic2d.vec"] = kernels["aten::upsample_bicubic2d"] = resampled(Resizing::Cubic);
+    kernels["aten::adaptive_max_pool1d"] = adaptive_maximum(1);
+    kernels["aten::adaptive_max_pool2d"] = adaptive_maximum(2);
+    for (const char *name : {"aten::upsample_nearest2d", "aten::upsample_nearest2d.vec", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact2d.vec",
+                             "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec",
+                             "aten::_upsample_bilinear2d_aa", "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec"})
+        kernels[name] = resampled(resizing_of(name));
 }
 
 }  // namespace atalla::interpreter

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "graph_import/passes.h"
 #include "graph_import/passes/rewriter.h"
 
@@ -112,10 +114,27 @@ void drop_results(const Graph &graph, Node &node) {
         first_only("aten::max_pool2d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
     } else if ((node.target == "aten::max.dim" || node.target == "aten::min.dim") && is_floating(graph.type(node.outputs[0]).dtype)) {
         first_only(node.target == "aten::max.dim" ? "aten::amax" : "aten::amin", {{"self", *node.find("self")}, {"dim", Sizes{node.integer("dim")}}, {"keepdim", node.flag("keepdim")}});
-    } else if (node.target == "aten::adaptive_max_pool2d") {
-        const Sizes &sizes = graph.type(node.outputs[0]).sizes;
-        const bool whole = std::all_of(sizes.end() - 2, sizes.end(), [](const SymInt &size) { return size == SymInt(1); });
-        if (whole) first_only("aten::amax", {{"self", *node.find("self")}, {"dim", Sizes{-2, -1}}, {"keepdim", true}});
+    } else if (node.target == "aten::max_pool1d_with_indices") {
+        first_only("aten::max_pool1d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
+    } else if (node.target == "aten::max_pool3d_with_indices") {
+        first_only("aten::max_pool3d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
+    } else if (node.target == "aten::adaptive_max_pool1d" || node.target == "aten::adaptive_max_pool2d" || node.target == "aten::adaptive_max_pool3d") {
+        // One window is the maximum; windows that tile the image are those of a pooling.
+        const ptrdiff_t dims = node.target[node.target.size() - 2] - '0';
+        const Sizes &from = graph.type(node.tensor("self")).sizes, &to = graph.type(node.outputs[0]).sizes;
+        const Sizes extents(from.end() - dims, from.end()), counts(to.end() - dims, to.end());
+        Sizes all, window;
+        bool whole = true, tiles = is_constant(extents) && is_constant(counts);
+        for (size_t d = 0; d < counts.size(); d++) {
+            all.emplace_back(static_cast<int64_t>(d) - static_cast<int64_t>(counts.size()));
+            whole = whole && counts[d] == SymInt(1);
+            tiles = tiles && counts[d].value() > 0 && extents[d].value() % counts[d].value() == 0;
+            if (tiles) window.emplace_back(extents[d].value() / counts[d].value());
+        }
+        if (whole) first_only("aten::amax", {{"self", *node.find("self")}, {"dim", all}, {"keepdim", true}});
+        else if (tiles) first_only(fmt::format("aten::max_pool{}d", dims).c_str(), {{"self", *node.find("self")}, {"kernel_size", window}, {"stride", window}});
+    } else if (node.target.find("embedding_bag") != node.target.npos) {
+        std::fill(node.outputs.begin() + 1, node.outputs.end(), ValueId{});
     } else if (node.target == "aten::native_group_norm") {
         std::vector<NamedArgument> arguments = keep({"input", "weight", "bias", "eps"});
         arguments.push_back({"num_groups", *node.find("group")});
@@ -140,6 +159,28 @@ void take_apart_product(const Graph &graph, Rewriter &rewriter, Node &node) {
     ValueId product = rewriter.insert(make_call("aten::bmm", {{"self", *node.find("batch1")}, {"mat2", *node.find("batch2")}}, node), name + "_product", type);
     if (alpha != 1) product = rewriter.insert(make_call("aten::mul.Tensor", {{"self", product}, {"other", alpha}}, node), name + "_scaled", type);
     node = make_call("aten::add.Tensor", {{"self", product}, {"other", *node.find("self")}, {"alpha", beta}}, node);
+}
+
+// Variance and mean of the same elements, or a deviation.
+void take_apart_moments(const Graph &graph, Rewriter &rewriter, Node &node) {
+    const bool root = node.target.starts_with("aten::std_mean");
+    if (!root && !node.target.starts_with("aten::var_mean")) return;
+    const bool all = node.find("dim") == nullptr || node.is_none("dim") || node.sizes("dim").empty();
+    const auto rank = static_cast<int64_t>(graph.type(node.tensor("self")).sizes.size());
+    Sizes dims = all ? Sizes{} : node.sizes("dim");
+    for (int64_t d = 0; all && d < rank; d++) dims.emplace_back(d);
+    const double correction = node.find("correction") != nullptr ? node.optional_number("correction").value_or(1) : node.flag("unbiased") ? 1 : 0;
+    const bool keeps = node.find("keepdim") != nullptr && node.flag("keepdim");
+    const std::vector<NamedArgument> over = {{"self", *node.find("self")}, {"dim", dims}, {"keepdim", keeps}};
+    if (const ValueId mean = node.outputs.at(1); mean) {
+        const TensorType type = graph.type(mean);   // a copy: values that are added move the others
+        const std::string name = graph.value(mean).name;
+        rewriter.replace(mean, rewriter.insert(make_call("aten::mean.dim", over, node), name + "_mean", type));
+    }
+    std::vector<NamedArgument> arguments = over;
+    arguments.push_back({"correction", correction});
+    node = make_call(root ? "aten::std.correction" : "aten::var.correction", std::move(arguments), node);
+    node.outputs.resize(1);
 }
 
 void unify_softmax(Node &node) {
@@ -225,6 +266,7 @@ int canonicalize(Graph &graph) {
         unify_convolution(graph, node);
         unify_instance_norm(graph, node);
         take_apart_product(graph, rewriter, node);
+        take_apart_moments(graph, rewriter, node);
         const bool first_only = std::none_of(node.outputs.begin() + 1, node.outputs.end(),
                                              [&](ValueId id) { return is_used(graph, used, id); });
         if (first_only && node.outputs.size() > 1) drop_results(graph, node);

@@ -17,6 +17,8 @@ const Decompositions &decompositions() {
         add_einsum(table);
         add_grouped_products(table);
         add_convolution_in_depth(table);
+        add_volume_decompositions(table);
+        add_column_decompositions(table);
         return table;
     }();
     return all;

@@ -37,6 +37,8 @@ public:
     void replace(ValueId from, ValueId to);
     // A new node before the one that is visited; its result has this type.
     ValueId insert(Node node, const std::string &name, TensorType type);
+    // The same of a node whose results are there already, one or several.
+    void insert_whole(Node node) { push(std::move(node)); }
     // The node that computes a value, among those that were visited; null for an input.
     const Node *producer(ValueId id) const;
     void count() { changes_++; }

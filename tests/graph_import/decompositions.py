@@ -72,6 +72,40 @@ def cases():
     add("max_values", lambda x: (x.max(1).values, x.min(-1, keepdim=True).values), f32(3, 4, 5))
     add("adaptive_max", lambda x: F.adaptive_max_pool2d(x, 1), f32(2, 3, 5, 7))
 
+    add("adaptive_max_tiles", lambda x: (F.adaptive_max_pool2d(x, (3, 2)), F.adaptive_max_pool1d(x[0], 2)), f32(2, 3, 6, 4))
+    add("distances", lambda x, y: (torch.cdist(x, y), torch.cdist(x, y[0], 1.0), torch.cdist(x[0], y, math.inf)), f32(2, 5, 4), f32(2, 3, 4))
+    add("distances_of_many", torch.cdist, f32(30, 4), f32(40, 4))
+    add("moments", lambda x: (*torch.var_mean(x, 1), *torch.std_mean(x, (0, 2), keepdim=True), *torch.var_mean(x, unbiased=False), *torch.std_mean(x, -1, correction=3)), f32(5, 7, 6))
+    add("moments_core", lambda x: torch.var_mean(x, 1), f32(5, 7), dialect="core")
+    add("bilinear_forms", lambda x, y, w, b: (F.bilinear(x, y, w, b), F.bilinear(x[0], y[0], w)), f32(2, 3, 4), f32(2, 3, 5), f32(6, 4, 5), f32(6))
+    add("bags", lambda i, w: (F.embedding_bag(i, w, mode="sum"), F.embedding_bag(i, w), F.embedding_bag(i, w, mode="max"), F.embedding_bag(i, w, padding_idx=0)), torch.randint(6, (3, 4)), f32(6, 5))
+    add("bags_of_sizes", lambda i, o, w, s: (F.embedding_bag(i, w, o), F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), F.embedding_bag(i, w, o[:-1], include_last_offset=True)),
+        torch.randint(6, (9,)), torch.tensor([0, 4, 4, 7]), f32(6, 5), f32(9))
+    add("bags_core", lambda i, w: F.embedding_bag(i, w), torch.randint(6, (3, 4)), f32(6, 5), dialect="core")
+
+    add("columns", lambda x: (F.unfold(x, 3, padding=1), F.unfold(x, (2, 3), stride=(2, 1), dilation=(1, 2)), F.unfold(x[0], (3, 2), stride=(3, 2))), f32(2, 3, 6, 8))
+    add("image_of_columns", lambda x: (F.fold(x, (6, 7), 3, padding=1), F.fold(x[:, :, :20], (6, 7), (3, 3))), f32(2, 27, 42))
+    add("image_of_tiles", lambda x: F.fold(x, (6, 8), (3, 2), stride=(3, 2)), f32(2, 12, 8))
+    add("volume_max", lambda x: (F.max_pool3d(x, 2), F.max_pool3d(x, (3, 2, 3), (2, 1, 2), 1), F.max_pool3d(x[0], 3, 2, ceil_mode=True)), f32(2, 3, 5, 6, 7))
+    add("volume_max_core", lambda x: F.max_pool3d(x, 2), f32(2, 3, 4, 6, 6), dialect="core")
+    add("volume_mean", lambda x: (F.avg_pool3d(x, 2), F.avg_pool3d(x, (3, 2, 3), (2, 1, 2), 1), F.avg_pool3d(x[0], 3, 2)), f32(2, 3, 5, 6, 7))
+    add("volume_adaptive", lambda x: (F.adaptive_avg_pool3d(x, (2, 3, 4)), F.adaptive_avg_pool3d(x, 1), F.adaptive_avg_pool3d(x[0], (4, 2, 8)), F.adaptive_max_pool3d(x, (2, 3, 4)), F.adaptive_max_pool3d(x, 1)),
+        f32(2, 3, 4, 6, 8))
+    add("volume_adaptive_core", lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)), f32(2, 3, 4, 6, 8), dialect="core")
+    add("local_response", lambda x: F.local_response_norm(x, 3), f32(2, 6, 5, 4))
+
+    rotary = torch.polar(torch.ones(5, 4), f32(5, 4))
+    turned = lambda x, by: torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * by).flatten(-2)
+    add("complex_rotary_of_angles", lambda x, a: turned(x, torch.polar(torch.ones_like(a), a)[None, None]), f32(2, 3, 5, 8), f32(5, 4))
+    add("complex_rotary_of_constants", lambda x: turned(x, rotary), f32(2, 3, 5, 8))
+    add("complex_arithmetic", lambda x, y: ((z := torch.complex(x, y)), (w := z * z.conj() - z / 2 + x), (w.real, w.imag, z.abs(), z.angle(), (2 * z + 1).imag))[2], f32(3, 5), f32(3, 5))
+    add("complex_parts", lambda x, y: ((z := torch.complex(x, y)), [torch.view_as_real(part) for part in (*z.t().split(2), torch.cat((z[:, 1:3], z), 1)[None], z.sum(0), z @ z.t())])[1], f32(3, 5), f32(3, 5))
+    add("fourier", lambda x: torch.view_as_real(torch.fft.fft(x)), f32(3, 12), dialect="core")
+    add("fourier_real", lambda x: (torch.fft.rfft(x, dim=0).abs(), torch.fft.fft2(x).real, torch.fft.rfft2(x, norm="ortho").imag), f32(5, 8), dialect="core")
+    add("fourier_back", lambda x: (torch.fft.irfft(torch.fft.rfft(x) * 2), torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), 7, norm="ortho"), torch.fft.irfft2(torch.fft.rfft2(x)), torch.fft.ifft(torch.fft.fft(x, norm="forward"), norm="forward").real),
+        f32(4, 7), dialect="core")
+    add("fourier_of_windows", lambda x: torch.stft(x, 16, 8, window=torch.hann_window(16), return_complex=True).abs(), f32(2, 64), dialect="core")
+
     add("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(1, 4)), f32(2, 3))
     add("tile", lambda x: (torch.tile(x, (2,)), torch.tile(x, (2, 3, 1))), f32(3, 5))
     add("repeat_interleave", lambda x: (x.repeat_interleave(3, dim=1), x.repeat_interleave(2, dim=-1)), f32(2, 3, 4))
@@ -89,6 +123,15 @@ def cases():
     add("nearest_of_fixed_sizes", lambda x: torch.ops.aten.upsample_nearest2d(x, [3, 8], 1.3, 2.2), f32(2, 3, 3, 4))
     add("bilinear", lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(5, 3), mode="bilinear"), F.interpolate(x, size=(5, 7), mode="bilinear", align_corners=True)), f32(2, 3, 3, 4))
     add("bicubic", lambda x: (F.interpolate(x, size=(5, 7), mode="bicubic"), F.interpolate(x, scale_factor=(0.7, 1.6), mode="bicubic")), f32(2, 3, 4, 5))
+    add("nearest_exact", lambda x: (F.interpolate(x, size=(5, 7), mode="nearest-exact"), F.interpolate(x, scale_factor=(0.6, 1.7), mode="nearest-exact")), f32(2, 3, 5, 6))
+    add("smooth", lambda x: (F.interpolate(x, size=(4, 5), mode="bilinear", antialias=True), F.interpolate(x, size=(4, 11), mode="bicubic", antialias=True), F.interpolate(x, scale_factor=0.6, mode="bilinear", antialias=True)),
+        f32(2, 3, 9, 8))
+    add("smooth_corners", lambda x: (F.interpolate(x, size=(4, 5), mode="bilinear", antialias=True, align_corners=True), F.interpolate(x, size=(4, 11), mode="bicubic", antialias=True, align_corners=True)), f32(2, 3, 9, 8))
+    add("lines", lambda x: (F.interpolate(x, scale_factor=1.7), F.interpolate(x, size=5, mode="linear"), F.interpolate(x, size=9, mode="nearest-exact"), F.interpolate(x, scale_factor=1.7, mode="linear", align_corners=True)), f32(2, 3, 7))
+    add("volumes", lambda x: (F.interpolate(x, size=(4, 7, 5)), F.interpolate(x, size=(4, 7, 5), mode="trilinear"), F.interpolate(x, scale_factor=2, mode="trilinear", align_corners=True), F.interpolate(x, scale_factor=(2, 1, 3)),
+                              F.interpolate(x, size=(2, 9, 7), mode="nearest-exact")), f32(2, 3, 3, 5, 4))
+    add("volumes_core", lambda x: F.interpolate(x, scale_factor=(1.4, 0.7, 2.1), mode="trilinear"), f32(1, 2, 3, 5, 4), dialect="core")
+    add("replicate_volume", lambda x: F.pad(x, (1, 2, 0, 1, 2, 0), mode="replicate"), f32(1, 2, 3, 4, 5))
     add("reflect", lambda x: (F.pad(x, (1, 2), mode="reflect"), F.pad(x[0], (2, 0), mode="reflect")), f32(2, 3, 5))
     add("replicate", lambda x: F.pad(x, (1, 2, 3, 0), mode="replicate"), f32(1, 2, 3, 4))
     add("circular", lambda x: F.pad(x, (0, 2, 1, 1), mode="circular"), f32(2, 3, 3, 4))

@@ -1,9 +1,13 @@
 """Single operators in the variants that models use: element types, shapes, strides, scalar arguments, dialects."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
 from case import Case, Function
+
+NAN = math.nan
 
 
 def f32(*sizes):
@@ -38,12 +42,15 @@ ELEMENTWISE = {
     "selu": F.selu, "softsign": F.softsign, "square": torch.square,
     "clamp": lambda x: x.clamp(-0.5, 0.5), "clamp_min": lambda x: x.clamp(min=0.1), "clamp_max": lambda x: x.clamp(max=0.1),
     "threshold": lambda x: F.threshold(x, 0.2, -1.0), "isnan": lambda x: torch.isnan(x / x.relu()),
+    "asinh": torch.asinh, "acosh": lambda x: torch.acosh(x.abs() + 1), "atanh": lambda x: torch.atanh(x.tanh()), "signbit": torch.signbit,
+    "lgamma": lambda x: torch.lgamma(x.abs() + 0.1), "round_decimals": lambda x: torch.round(x, decimals=1), "round_tens": lambda x: torch.round(x * 100, decimals=-1),
 }
 
 BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum, "minimum": torch.minimum,
     "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge,
-    "fmod": torch.fmod, "remainder": torch.remainder, "floor_divide": torch.floor_divide, "atan2": torch.atan2,
+    "fmod": torch.fmod, "remainder": torch.remainder, "floor_divide": torch.floor_divide, "atan2": torch.atan2, "hypot": torch.hypot, "copysign": torch.copysign,
+    "fmax": torch.fmax, "fmin": torch.fmin,
 }
 
 
@@ -324,6 +331,47 @@ def cases():
     add("upsample_bicubic", lambda x: F.interpolate(x, size=(5, 7), mode="bicubic"), f32(1, 2, 3, 4))
     add("upsample_bicubic_smaller", lambda x: F.interpolate(x, scale_factor=(0.5, 0.6), mode="bicubic"), f32(1, 2, 6, 9))
     add("upsample_bicubic_corners", lambda x: F.interpolate(x, size=(2, 9), mode="bicubic", align_corners=True), f32(1, 2, 3, 4))
+
+    add("shifts", lambda x: (x << 2, x >> 1, x << 70, x >> 70, 1 << (x & 7)), integers(5))
+    add("shifts_int32", lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y)), integers(5, dtype=torch.int32), integers(5, low=0, high=33, dtype=torch.int32))
+    add("fmax_nan", lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.maximum(x, y)), torch.tensor([1.0, NAN, NAN, 3.0]), torch.tensor([NAN, 2.0, NAN, -1.0]))
+
+    # Orders, with NaN behind all numbers
+    holes = torch.tensor([[2.0, NAN, -1.0, 5.0, 0.5], [NAN, 1.0, NAN, -math.inf, math.inf], [3.0, 1.0, 2.0, 0.0, 4.0]])
+    add("sort_nan", lambda x: (*x.sort(1), *x.sort(1, descending=True), *x.topk(2), *x.topk(3, largest=False)), holes)
+    add("median", lambda x: (x.median(), x.nanmedian(), x[2].median(), *x[2:].median(1), *x[2:].median(1, keepdim=True)), holes)
+    add("kthvalue", lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, 0, keepdim=True)), f32(4, 5))
+    add("running_extremes", lambda x: (*x.cummax(1), *x.cummin(1), *x.cummax(0)), holes)
+    add("running_extremes_int", lambda x: (*x.cummax(0), *x.cummin(0)), integers(9, low=0, high=3))
+    add("logcumsumexp", lambda x: (x.logcumsumexp(1), x.logcumsumexp(0)), torch.cat([f32(2, 5) * 30, holes[1:2], torch.full((1, 5), -math.inf)]))
+    add("norm_least", lambda x: (torch.linalg.vector_norm(x, -math.inf, dim=1), torch.linalg.vector_norm(x, 3, dim=1), torch.linalg.vector_norm(x, 0, dim=1)), f32(3, 5))
+    add("norm_nan", lambda x: (torch.linalg.vector_norm(x, math.inf, dim=1), torch.linalg.vector_norm(x, -math.inf, dim=1)), holes[1:].clone().clamp(-9, 9))
+    add("logsumexp_nan", lambda x: x.logsumexp(1), holes)
+
+    # Places that data says
+    bounds = torch.tensor([-1.0, 0.0, 0.0, 1.5])
+    add("bucketize", lambda x, b: (torch.bucketize(x, b), torch.bucketize(x, b, right=True), torch.bucketize(x, b, out_int32=True)), torch.cat([f32(6), bounds, torch.tensor([NAN])]), bounds)
+    add("bucketize_int", lambda x, b: torch.bucketize(x, b), integers(3, 4), torch.tensor([-3, 0, 4]))
+    add("searchsorted", lambda s, x: (torch.searchsorted(s, x), torch.searchsorted(s, x, side="right"), torch.searchsorted(s[0], x[0])), f32(2, 7).sort(1).values, f32(2, 3))
+    for how in ("sum", "prod", "mean", "amax", "amin"):
+        add(f"scatter_reduce_{how}", lambda x, i, s, how=how: (x.scatter_reduce(1, i, s, how), x.scatter_reduce(0, i % 2, s, how, include_self=False)), f32(2, 5), integers(2, 4, low=0, high=5), f32(3, 4))
+    add("scatter_mean_int", lambda x, i, s: x.scatter_reduce(0, i, s, "mean"), integers(4), torch.tensor([0, 0, 1, 3, 3]), integers(5))
+    add("masked_scatter", lambda x, m, s: (x.masked_scatter(m, s), x.masked_scatter(m[:, :1], s)), f32(3, 4), flags(3, 4), f32(20))
+    add("index_add", lambda x, i, s: (x.index_add(0, i, s), x.index_add(0, i, s, alpha=2)), f32(4, 3), torch.tensor([1, 3, 1]), f32(3, 3))
+    add("repeat_by_counts", lambda x, n: (torch.repeat_interleave(x, n, dim=1, output_size=6), torch.repeat_interleave(n, output_size=6), torch.repeat_interleave(x[0], n, output_size=6)), f32(2, 4), torch.tensor([1, 0, 2, 3]))
+    add("diagonal_scatter", lambda x, y: (torch.diagonal_scatter(x, y), torch.diagonal_scatter(x, y[:2], 1)), f32(3, 3), f32(3))
+    add("as_strided", lambda x: (x.as_strided((3, 2), (2, 1), 1), (x + 1).as_strided((2, 2, 3), (0, 4, 1))), f32(3, 4))
+    places = torch.cat([torch.rand(2, 3, 4, 2) * 3 - 1.5, torch.tensor([[-1.0, 1.0], [0.0, NAN], [9.0, -9.0], [1.0, 0.125]]).expand(2, 1, 4, 2)], 1)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        add(f"grid_sample_{mode}", lambda x, g, mode=mode: F.grid_sample(x, g, mode, align_corners=False), f32(2, 3, 5, 6), places)
+        for padding in ("zeros", "border", "reflection"):
+            add(f"grid_sample_{mode}_{padding}", lambda x, g, mode=mode, padding=padding: (F.grid_sample(x, g, mode, padding, True), F.grid_sample(x, g, mode, padding, False)),
+                f32(2, 3, 5, 6), places.nan_to_num())
+    add("grid_sample_volume", lambda x, g: (F.grid_sample(x, g, align_corners=True), F.grid_sample(x, g, "nearest", "border", False)), f32(1, 2, 3, 4, 5), torch.rand(1, 2, 3, 4, 3) * 2.4 - 1.2)
+    add("adaptive_max_pool", lambda x: (*F.adaptive_max_pool2d(x, (3, 2), return_indices=True), *F.adaptive_max_pool2d(x, (7, 9), return_indices=True)), f32(2, 3, 7, 5))
+    add("adaptive_max_pool_line", lambda x: F.adaptive_max_pool1d(x, 3, return_indices=True), f32(2, 3, 7))
+    add("max_pool_line_with_places", lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True), f32(2, 3, 7))
+    add("cdist_of_any_order", lambda x, y: (torch.cdist(x, y, 3.0), torch.cdist(x, y, 0.5), torch.cdist(x, y, 0.0)), f32(2, 4, 3), f32(5, 3))
 
     # Masks as indices of what is written
     add("index_put_mask", lambda x, m, v: (torch.index_put(x, (m,), v), torch.index_put(x, (m[:, 0],), v)), f32(4, 3), flags(4, 3), f32(1))
