@@ -1,4 +1,6 @@
 // Of each element by itself.
+#include <cmath>
+
 #include "graph_import/decompositions/expansion.h"
 
 namespace atalla {
@@ -42,6 +44,57 @@ bool prelu(Expansion &e) {
     const ValueId below = e.call("aten::clamp", {{"self", x}, {"min", std::monostate{}}, {"max", 0.0}}, e.sizes(x));
     const ValueId scaled = e.call("aten::mul.Tensor", {{"self", below}, {"other", weight}}, e.sizes(x));
     e.last("aten::add.Tensor", {{"self", above}, {"other", scaled}});
+    return true;
+}
+
+// Between numbers that tensors have; the upper one where they cross.
+bool between_tensors(Expansion &e) {
+    const ValueId low = e.node.optional_tensor("min"), high = e.node.optional_tensor("max");
+    ValueId x = e.tensor("self");
+    const auto is_alike = [&](ValueId bound) { return !bound || e.dtype(bound) == e.result.dtype; };
+    if ((!low && !high) || !is_alike(low) || !is_alike(high) || !is_alike(x)) return false;
+    if (low && high) x = e.both("aten::maximum", x, low);
+    else if (low) e.last("aten::maximum", {{"self", x}, {"other", low}});
+    if (high) e.last("aten::minimum", {{"self", x}, {"other", high}});
+    return true;
+}
+
+bool masked_fill(Expansion &e) {
+    const ValueId value = e.tensor("value");
+    if (e.dtype(value) != e.result.dtype) return false;
+    e.last("aten::where.self", {{"condition", e.tensor("mask")}, {"self", value}, {"other", e.tensor("self")}});
+    return true;
+}
+
+// 1 above zero less 1 below.
+bool sign(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    const auto test = [&](const char *target) {
+        const ValueId holds = e.call(target, {{"self", x}, {"other", 0.0}}, dense_type(DType::Bool, e.sizes(x)));
+        return e.call("aten::_to_copy", {{"self", holds}, {"dtype", e.result.dtype}}, e.sizes(x));
+    };
+    const ValueId above = test("aten::gt.Scalar");
+    e.last("aten::sub.Tensor", {{"self", above}, {"other", test("aten::lt.Scalar")}});
+    return true;
+}
+
+template <int Base>
+bool logarithm(Expansion &e) {
+    e.last("aten::mul.Tensor", {{"self", e.each("aten::log", e.tensor("self"))}, {"other", 1 / std::log(static_cast<double>(Base))}});
+    return true;
+}
+
+// Zeros above or below a diagonal.
+bool triangle(Expansion &e) {
+    const Sizes own = e.sizes(e.tensor("self"));
+    if (own.size() < 2 || !is_constant(own)) return false;
+    const bool lower = e.node.target == "aten::tril";
+    const int64_t rows = own[own.size() - 2].value(), columns = own.back().value(), diagonal = e.node.integer("diagonal");
+    if (rows * columns == 0) return false;
+    std::vector<double> kept;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = 0; column < columns; column++) kept.push_back(lower ? column - row <= diagonal : column - row >= diagonal);
+    e.last("aten::where.ScalarOther", {{"condition", e.mask("kept", {rows, columns}, kept)}, {"self", e.tensor("self")}, {"other", 0.0}});
     return true;
 }
 
@@ -128,6 +181,12 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::addcdiv"] = add_quotient;
     all["aten::lerp.Scalar"] = all["aten::lerp.Tensor"] = between;
     all["aten::prelu"] = all["aten::_prelu_kernel"] = prelu;
+    for (const char *name : {"aten::clamp.Tensor", "aten::clamp_min.Tensor", "aten::clamp_max.Tensor"}) all[name] = between_tensors;
+    all["aten::masked_fill.Tensor"] = masked_fill;
+    all["aten::sign"] = all["aten::sgn"] = sign;
+    all["aten::log2"] = logarithm<2>;
+    all["aten::log10"] = logarithm<10>;
+    all["aten::tril"] = all["aten::triu"] = triangle;
     all["aten::square"] = square;
     all["aten::selu"] = selu;
     all["aten::celu"] = celu;

@@ -42,9 +42,9 @@ ValueId Expansion::indices(const std::string &name, std::vector<int64_t> sizes) 
     return graph_.add_constant(fmt::format("{}_{}", name_, name), std::move(data));
 }
 
-ValueId Expansion::constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) {
-    HostTensor data = make_tensor(result.dtype, std::move(sizes));
-    for (size_t i = 0; i < values.size(); i++) store_double(mutable_data(data) + static_cast<int64_t>(i) * element_bytes(result.dtype), result.dtype, values[i]);
+ValueId Expansion::constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values, DType dtype) {
+    HostTensor data = make_tensor(dtype, std::move(sizes));
+    for (size_t i = 0; i < values.size(); i++) store_double(mutable_data(data) + static_cast<int64_t>(i) * element_bytes(dtype), dtype, values[i]);
     return graph_.add_constant(fmt::format("{}_{}", name_, name), std::move(data));
 }
 

@@ -21,6 +21,7 @@ public:
     const TensorType result;   // the type of its first result
 
     const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
+    DType dtype(ValueId id) const { return graph_.type(id).dtype; }
     ValueId tensor(std::string_view name) const { return node.tensor(name); }
     // Of an argument with a number for each axis, or one for all.
     int64_t listed(const char *name, size_t at) const;
@@ -45,12 +46,16 @@ public:
     // 0, 1, 2, ... in 64 bits.
     ValueId indices(const std::string &name, std::vector<int64_t> sizes);
     // A tensor of constants, in the node's element type.
-    ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values);
+    ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) { return constant(name, std::move(sizes), values, result.dtype); }
+    // The same of booleans.
+    ValueId mask(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) { return constant(name, std::move(sizes), values, DType::Bool); }
     const HostTensor *constant_data(ValueId id) const { return graph_.constant_data(id); }
 
     Sizes broadcast(ValueId a, ValueId b) const { return atalla::broadcast(sizes(a), sizes(b)); }
 
 private:
+    ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values, DType dtype);
+
     Graph &graph_;
     Rewriter &rewriter_;
     Node &replaced_;

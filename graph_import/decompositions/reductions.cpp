@@ -34,11 +34,8 @@ bool variance(Expansion &e) {
     return true;
 }
 
-bool norm(Expansion &e) {
-    const double order = e.node.optional_number(e.node.find("ord") != nullptr ? "ord" : "p").value_or(2);
-    const ValueId x = e.tensor("self");
-    if (!is_floating(e.result.dtype)) return false;
-    const std::vector<NamedArgument> along = {{"dim", dimensions(e)}, {"keepdim", keeps_dimensions(e)}};
+// The norm of x along the dimensions that the arguments name, which are those of a sum.
+bool norm_of(Expansion &e, ValueId x, double order, const std::vector<NamedArgument> &along) {
     const auto over = [&](ValueId elements) {
         std::vector<NamedArgument> arguments = {{"self", elements}};
         arguments.insert(arguments.end(), along.begin(), along.end());
@@ -49,6 +46,21 @@ bool norm(Expansion &e) {
     else if (order == INFINITY) e.last("aten::amax", over(e.each("aten::abs", x)));
     else return false;
     return true;
+}
+
+bool norm(Expansion &e) {
+    const double order = e.node.optional_number(e.node.find("ord") != nullptr ? "ord" : "p").value_or(2);
+    if (!is_floating(e.result.dtype)) return false;
+    return norm_of(e, e.tensor("self"), order, {{"dim", dimensions(e)}, {"keepdim", keeps_dimensions(e)}});
+}
+
+bool distance(Expansion &e) {
+    const double order = e.node.number("p");
+    if (order != 1 && order != 2 && order != INFINITY) return false;
+    const ValueId difference = e.both("aten::sub.Tensor", e.tensor("self"), e.tensor("other"));
+    Sizes all;
+    for (size_t d = 0; d < e.sizes(difference).size(); d++) all.emplace_back(static_cast<int64_t>(d));
+    return norm_of(e, difference, order, {{"dim", all}});
 }
 
 // The largest term is taken out of the sum, or the nearest number where it is infinite, since infinities do not differ from each other by zero.
@@ -79,10 +91,7 @@ bool distances(Expansion &e) {
     int64_t elements = 1;
     for (const SymInt &size : e.sizes(difference)) elements *= size.value();
     if (elements == 0 || elements > most) return false;
-    const auto over = [&](ValueId terms) { return std::vector<NamedArgument>{{"self", terms}, {"dim", Sizes{-1}}}; };
-    if (order == 2) e.last("aten::sqrt", {{"self", e.call("aten::sum.dim_IntList", over(e.both("aten::mul.Tensor", difference, difference)), e.result.sizes)}});
-    else e.last(order == 1 ? "aten::sum.dim_IntList" : "aten::amax", over(e.each("aten::abs", difference)));
-    return true;
+    return norm_of(e, difference, order, {{"dim", Sizes{-1}}});
 }
 
 }  // namespace
@@ -91,6 +100,7 @@ void add_reduction_decompositions(Decompositions &all) {
     for (const char *name : {"aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction"}) all[name] = variance;
     for (const char *name : {"aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}) all[name] = norm;
     all["aten::logsumexp"] = log_sum_exp;
+    all["aten::dist"] = distance;
     all["aten::cdist"] = all["aten::_cdist_forward"] = distances;
 }
 

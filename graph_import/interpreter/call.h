@@ -25,8 +25,6 @@ public:
     std::vector<HostTensor> tensors(std::string_view name) const;
     const HostTensor &operator[](ValueId id) const { return lookup_(id); }
     bool is_number(std::string_view name) const;
-    // Of a tensor as the graph has it, with the strides that PyTorch's had.
-    const TensorType &type(std::string_view name) const { return graph_.type(node_.tensor(name)); }
     // The type of a result as the graph has it.
     DType result_dtype(size_t index = 0) const;
     Extents result_sizes(size_t index = 0) const;

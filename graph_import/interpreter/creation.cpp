@@ -71,12 +71,30 @@ Kernel triangle(bool lower) {
     };
 }
 
+// Rows and columns of what lies on or below, or on or above the diagonal.
+Kernel triangle_indices(bool lower) {
+    return [lower](const Call &call) -> Results {
+        Array<int64_t> places(call.result_sizes());
+        const int64_t rows = call->integer("row"), columns = call->integer("col"), offset = call->integer("offset"), count = places.size(1);
+        int64_t next = 0;
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t column = 0; column < columns; column++) {
+                if (lower ? column - row > offset : column - row < offset) continue;
+                places[next] = row;
+                places[count + next++] = column;
+            }
+        return {store(places, call.result_dtype())};
+    };
+}
+
 }  // namespace
 
 void add_creation_kernels(Kernels &kernels) {
     for (const char *name : {"aten::arange", "aten::arange.start", "aten::arange.start_step"}) kernels[name] = arange;
     kernels["aten::linspace"] = linspace;
     kernels["aten::eye"] = kernels["aten::eye.m"] = eye;
+    kernels["aten::tril_indices"] = triangle_indices(true);
+    kernels["aten::triu_indices"] = triangle_indices(false);
     kernels["aten::tril"] = triangle(true);
     kernels["aten::triu"] = triangle(false);
     const auto constant = [&](const char *name, int64_t value) {

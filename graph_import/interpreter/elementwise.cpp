@@ -332,6 +332,7 @@ void add_functions(Kernels &kernels) {
     real("aten::tanh", [](auto x) { return std::tanh(x); });
     real("aten::erf", [](auto x) { return std::erf(x); });
     real("aten::erfc", [](auto x) { return std::erfc(x); });
+    real("aten::angle", [](auto x) { return x != x ? x : x < 0 ? decltype(x)(M_PI) : decltype(x)(0); });
     real("aten::lgamma", [](auto x) { return log_gamma(x); });
     real("aten::sigmoid", [](auto x) { return 1 / (1 + std::exp(-x)); });
     real("aten::silu", [](auto x) { return x / (1 + std::exp(-x)); });
@@ -470,6 +471,10 @@ void add_elementwise_kernels(Kernels &kernels) {
     kernels["aten::fmax"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return larger(a, b); }); });
     kernels["aten::fmin"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return smaller(a, b); }); });
     kernels["aten::atan2"] = binary([](auto x, auto y) { return std::atan2(x, y); });
+    kernels["aten::ldexp.Tensor"] = binary([](auto x, auto y) {
+        if constexpr (std::is_integral_v<decltype(x)>) return x * std::exp2(static_cast<double>(y));
+        else return x * std::exp2(y);
+    });
     kernels["aten::hypot"] = binary([](auto x, auto y) { return std::hypot(x, y); });
     both("aten::copysign", binary([](auto x, auto y) { return std::copysign(x, y); }));
 

@@ -346,6 +346,7 @@ Results embedding_bag(const Call &call) {
         Array<T> result(sizes);
         for (int64_t bag = 0; bag < bags; bag++) {
             const int64_t end = bag + 1 < offset.size(0) ? offset[bag + 1] : index.size(0);
+            if (offset[bag] < 0 || offset[bag] > end || end > index.size(0)) call.fail("the offsets of the bags do not ascend within the indices");
             std::vector<double> row(static_cast<size_t>(width), 0);
             int64_t count = 0;
             for (int64_t i = offset[bag]; i < end; i++) {

@@ -340,21 +340,23 @@ Results histogram(const Call &call) {
 }
 
 Results diff(const Call &call) {
-    if (call->integer("n") != 1) call.fail("only n = 1 is computed on the host");
     std::vector<HostTensor> parts = {call.tensor("self")};
     const int64_t d = call.dimension("dim", rank_of(parts[0]));
     if (call.has("prepend")) parts.insert(parts.begin(), call.tensor("prepend"));
     if (call.has("append")) parts.push_back(call.tensor("append"));
-    const HostTensor x = parts.size() == 1 ? parts[0] : concatenated(parts, d, parts[0].dtype);
-    HostTensor later = x, earlier = x;
-    later.offset += x.strides[d];
-    later.sizes[d] = earlier.sizes[d] = std::max<int64_t>(0, x.sizes[d] - 1);
-    return with_compute_type(x.dtype, [&](auto zero) -> Results {
-        auto result = load<decltype(zero)>(later);
-        const auto subtracted = load<decltype(zero)>(earlier);
-        for (size_t i = 0; i < result.data.size(); i++) result.data[i] -= subtracted.data[i];
-        return {store(result, x.dtype)};
-    });
+    HostTensor x = parts.size() == 1 ? parts[0] : concatenated(parts, d, parts[0].dtype);
+    for (int64_t times = call->integer("n"); times > 0; times--) {
+        HostTensor later = x, earlier = x;
+        later.offset += x.strides[d];
+        later.sizes[d] = earlier.sizes[d] = std::max<int64_t>(0, x.sizes[d] - 1);
+        x = with_compute_type(x.dtype, [&](auto zero) {
+            auto result = load<decltype(zero)>(later);
+            const auto subtracted = load<decltype(zero)>(earlier);
+            for (size_t i = 0; i < result.data.size(); i++) result.data[i] -= subtracted.data[i];
+            return store(result, x.dtype);
+        });
+    }
+    return {x};
 }
 
 }  // namespace

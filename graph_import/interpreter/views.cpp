@@ -259,21 +259,6 @@ Results diagonal_scatter(const Call &call) {
     return {result};
 }
 
-// Strides count elements of the memory that PyTorch's tensor has, which is known where it is dense.
-Results as_strided(const Call &call) {
-    const HostTensor x = dense_copy(call.tensor("self"));
-    const TensorType &type = call.type("self");
-    HostTensor dense = x;
-    dense.strides = constant_sizes(type.strides);
-    if (!dense.is_dense()) call.fail("the strides of a tensor that is not dense are not known on the host");
-    HostTensor result = x;
-    result.sizes = call->integers("size");
-    result.strides = call->integers("stride");
-    result.offset = call->optional_integer("storage_offset").value_or(0) - (type.offset.is_constant() ? type.offset.value() : 0);
-    require_inside(result, call->target);
-    return {dense_copy(result)};
-}
-
 Results pixel_shuffle(const Call &call) {
     const HostTensor x = call.tensor("self");
     const int64_t r = call->integer("upscale_factor");
@@ -342,7 +327,6 @@ void add_shape_kernels(Kernels &kernels) {
     };
     kernels["aten::diagonal"] = [](const Call &call) -> Results { return {diagonal(call, call.tensor("self"))}; };
     kernels["aten::diagonal_scatter"] = diagonal_scatter;
-    kernels["aten::as_strided"] = as_strided;
     kernels["aten::pixel_shuffle"] = pixel_shuffle;
 }
 

@@ -348,6 +348,11 @@ def cases():
     add("norm_nan", lambda x: (torch.linalg.vector_norm(x, math.inf, dim=1), torch.linalg.vector_norm(x, -math.inf, dim=1)), holes[1:].clone().clamp(-9, 9))
     add("logsumexp_nan", lambda x: x.logsumexp(1), holes)
 
+    add("diff_again", lambda x, y: (x.diff(n=2, dim=1), x.diff(n=3, append=y)), f32(2, 6), f32(2, 1))
+    add("angle", torch.angle, holes)
+    add("ldexp", torch.ldexp, f32(4), integers(4, dtype=torch.int32))
+    add("triangle_indices", lambda x: (x[torch.tril_indices(4, 4).unbind(0)], torch.triu_indices(3, 4, 1)), f32(4, 4))
+
     # Places that data says
     bounds = torch.tensor([-1.0, 0.0, 0.0, 1.5])
     add("bucketize", lambda x, b: (torch.bucketize(x, b), torch.bucketize(x, b, right=True), torch.bucketize(x, b, out_int32=True)), torch.cat([f32(6), bounds, torch.tensor([NAN])]), bounds)
@@ -360,7 +365,6 @@ def cases():
     add("index_add", lambda x, i, s: (x.index_add(0, i, s), x.index_add(0, i, s, alpha=2)), f32(4, 3), torch.tensor([1, 3, 1]), f32(3, 3))
     add("repeat_by_counts", lambda x, n: (torch.repeat_interleave(x, n, dim=1, output_size=6), torch.repeat_interleave(n, output_size=6), torch.repeat_interleave(x[0], n, output_size=6)), f32(2, 4), torch.tensor([1, 0, 2, 3]))
     add("diagonal_scatter", lambda x, y: (torch.diagonal_scatter(x, y), torch.diagonal_scatter(x, y[:2], 1)), f32(3, 3), f32(3))
-    add("as_strided", lambda x: (x.as_strided((3, 2), (2, 1), 1), (x + 1).as_strided((2, 2, 3), (0, 4, 1))), f32(3, 4))
     places = torch.cat([torch.rand(2, 3, 4, 2) * 3 - 1.5, torch.tensor([[-1.0, 1.0], [0.0, NAN], [9.0, -9.0], [1.0, 0.125]]).expand(2, 1, 4, 2)], 1)
     for mode in ("bilinear", "nearest", "bicubic"):
         add(f"grid_sample_{mode}", lambda x, g, mode=mode: F.grid_sample(x, g, mode, align_corners=False), f32(2, 3, 5, 6), places)
