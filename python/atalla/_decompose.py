@@ -4,6 +4,7 @@ import json
 import subprocess
 
 from . import _places
+from ._errors import AtallaError
 
 # Decompositions of decompositions are few.
 _MOST_ROUNDS = 8
@@ -14,9 +15,12 @@ def save_functional(exported, archive):
     decompositions, such as recurrent layers into the steps of their sequence. Where that does not help the program stays as it was, for the
     compiler to name its operators."""
     import torch
-    functional = program = exported.run_decompositions({})
-    for _ in range(_MOST_ROUNDS):
+    try:
+        functional = program = exported.run_decompositions({})
         torch.export.save(program, archive)
+    except Exception as error:   # whatever PyTorch says of a program that it exported
+        raise AtallaError(f"PyTorch cannot bring the exported program into functional form: {str(error).strip().splitlines()[0]}") from error
+    for _ in range(_MOST_ROUNDS):
         missing = _missing(archive)
         if missing == []:
             return
@@ -24,6 +28,7 @@ def save_functional(exported, archive):
         if not table:
             break
         program = program.run_decompositions(table)
+        torch.export.save(program, archive)
     if program is not functional:
         torch.export.save(functional, archive)
 
@@ -44,7 +49,8 @@ def _missing(archive):
 
 def _decompositions(missing):
     import torch
-    known = torch.export.default_decompositions() if missing else {}
+    # Those that export takes by itself first: the others are for autograd, too.
+    known = {**torch._decomp.decomposition_table, **dict(torch.export.default_decompositions().items())} if missing else {}
     table = {}
     for name in missing:
         namespace, _, operator = name.partition("::")

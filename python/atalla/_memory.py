@@ -35,11 +35,13 @@ class Memory:
 
     def __init__(self, graph, args):
         import torch
-        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
         with torch._guards.tracing(None), torch.inference_mode(False), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
             fakes = _fakes(args)
             try:
                 results = graph(*fakes)
+            except (DataDependentOutputException, DynamicOutputShapeException) as error:
+                raise AtallaError(f"numbers or sizes in it depend on the values of tensors ({error.func}), but must be known when it is compiled") from error
             except Exception as error:   # PyTorch says what is wrong when it runs the graph
                 raise AtallaError(f"PyTorch cannot tell what it gives: {str(error).strip().splitlines()[0]}") from error
         tensors = {index: fake for index, fake in enumerate(fakes) if isinstance(fake, torch.Tensor)}

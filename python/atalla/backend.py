@@ -14,6 +14,9 @@ from ._tensors import as_array
 from .model import compile as compile_program
 from .model import export_lock
 
+# Models for numbers that change, where another one would not be compiled for long.
+_MOST_NUMBERS = 16
+
 _options = {"machine", "database", "tune", "trials", "on_host", "precision", "strict"}
 
 
@@ -29,11 +32,13 @@ class _Graph:
 
     def __init__(self, graph, options):
         self._graph, self._options = graph, options
+        self._numbers = _take_numbers(graph)
         self._strict = options.pop("strict", False)
         self._memories, self._compiled = {}, {}
 
     def __call__(self, *args):
         import torch
+        args = tuple(value.item() if index in self._numbers else value for index, value in enumerate(args))
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
             return self._in_pytorch(args, "gradients are needed: call the model under torch.no_grad() to run it on the accelerator")
         try:
@@ -53,6 +58,8 @@ class _Graph:
             memory = self._known(self._memories, layout)
             key = tuple(self._key(a, index in memory.weights) for index, a in enumerate(args))
             if key not in self._compiled:
+                if self._numbers and not self._strict and len(self._compiled) >= _MOST_NUMBERS:
+                    raise AtallaError(f"numbers among its arguments differ from call to call, and each of {_MOST_NUMBERS} has a model of its own by now")
                 self._compiled[key] = self._once(lambda: self._compile(args, memory))
             return memory, self._known(self._compiled, key)
 
@@ -106,6 +113,22 @@ class _Graph:
             except Exception as error:   # whatever PyTorch says of a graph that it cannot export
                 raise AtallaError(f"torch.export refuses it: {str(error).strip().splitlines()[0]}") from error
             return compile_program(exported, **self._options)
+
+
+def _take_numbers(graph):
+    """Floats that change from call to call come from Dynamo as tensors, out of which the graph reads a number first. It gets the number itself:
+    the positions of these arguments."""
+    positions = set()
+    for index, node in enumerate(node for node in graph.graph.nodes if node.op == "placeholder"):
+        users = list(node.users)
+        if users and all(user.op == "call_method" and user.target == "item" for user in users):
+            positions.add(index)
+            for user in users:
+                user.replace_all_uses_with(node)
+                graph.graph.erase_node(user)
+    if positions:
+        graph.recompile()
+    return positions
 
 
 def _make_wrapper():

@@ -233,6 +233,54 @@ def test_results_without_arguments_are_tensors():
     agree(lambda: (torch.arange(4) + 1, None))
 
 
+def test_numbers_may_change():
+    def scaled(x, factor):
+        return x * factor + factor
+
+    compiled = torch.compile(scaled, backend=backend, options={"strict": True})
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        for factor in (2, 3, 0.5, 0.25, 0.5):
+            torch.testing.assert_close(compiled(x, factor), scaled(x, factor), rtol=0.02, atol=0.02)
+
+
+def test_many_numbers_run_in_pytorch(monkeypatch):
+    monkeypatch.setattr("atalla.backend._MOST_NUMBERS", 2)
+    compiled = torch.compile(lambda x, factor: x * factor, backend=backend)
+    x = torch.randn(4)
+    with torch.no_grad(), pytest.warns(UserWarning, match="numbers among its arguments differ from call to call"):
+        for factor in (0.5, 0.25, 0.75, 1.25, 1.5):
+            torch.testing.assert_close(compiled(x, factor), x * factor, rtol=0.02, atol=0.02)
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_numbers_out_of_data_are_named():
+    compiled = torch.compile(lambda x: x[:, :x.argmax().item() + 1] * 2, backend=backend)
+    x = torch.tensor([[1.0, 5.0, 2.0]])
+    with torch.no_grad(), pytest.warns(UserWarning, match="depend on the values of tensors"):
+        torch.testing.assert_close(compiled(x), x[:, :2] * 2)
+
+
+def test_gradients_of_functions_run_in_pytorch():
+    compiled = torch.compile(lambda x: torch.func.grad(lambda y: (y * y).sum())(x), backend=backend)
+    x = torch.randn(4)
+    with torch.no_grad(), pytest.warns(UserWarning, match="functional form"):
+        torch.testing.assert_close(compiled(x), x * 2)
+
+
+def test_batch_norms_in_training():
+    """Without gradients: their statistics are buffers that change."""
+    model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8)).train()
+    other = copy.deepcopy(model)
+    compiled = torch.compile(model, backend=backend, options={"strict": True})
+    with torch.no_grad():
+        for _ in range(2):
+            x = torch.randn(32, 16)
+            assert close(compiled(x), other(x))
+    for mine, wanted in zip(model[1].buffers(), other[1].buffers(), strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=0.02, atol=0.02)
+
+
 def test_unknown_options_are_named():
     compiled = torch.compile(torch.nn.Linear(4, 4), backend=backend, options={"machin": "fsim"})
     with torch.no_grad(), pytest.raises(Exception, match="unknown options of the atalla backend: machin"):
