@@ -33,6 +33,24 @@ class Decoder(nn.Module):
         return self.resize(self.join(torch.cat([self.up(x), before], 1)).relu())
 
 
+class Spectrum(nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x, norm="ortho").abs()
+
+
+class Rotation(nn.Module):
+    """By complex numbers, as Llama's own code has it."""
+
+    def forward(self, x, angles):
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+class Distances(nn.Module):
+    def forward(self, x, y):
+        return torch.cdist(x, y)
+
+
 torch.manual_seed(0)
 MODULES = {
     "lstm": (nn.LSTM(16, 24, batch_first=True), f32(2, 5, 16)),
@@ -42,6 +60,12 @@ MODULES = {
     "masked": (Masked(), f32(4, 40).bfloat16().float()),   # rounding to bf16 would move numbers beside the threshold across it
     "decoder": (Decoder(), f32(1, 16, 6, 6), f32(1, 8, 12, 12)),
     "generator": (nn.Sequential(nn.ConvTranspose2d(8, 16, 4, stride=2, padding=1), nn.BatchNorm2d(16), nn.Tanh(), nn.PixelShuffle(2)), f32(1, 8, 5, 5)),
+    "volume": (nn.Sequential(nn.Conv3d(2, 8, 3, padding=1), nn.ReLU(), nn.MaxPool3d(2), nn.Upsample(scale_factor=2, mode="trilinear")), f32(1, 2, 4, 6, 6)),
+    "columns": (nn.Unfold(3, padding=1), f32(1, 4, 6, 6)),
+    "distances": (Distances(), f32(1, 5, 16), f32(1, 7, 16)),
+    "bilinear": (nn.Bilinear(8, 16, 12), f32(3, 8), f32(3, 16)),
+    "shrunk": (nn.Softshrink(), f32(4, 40)),
+    "spectrum": (Spectrum(), f32(4, 32)),
     "loss": (nn.MSELoss(), f32(4, 16), f32(4, 16)),
 }
 
@@ -57,6 +81,13 @@ def test_runs_on_the_accelerator(name):
     for result, wanted in zip(results, expected, strict=True):
         assert torch.nn.functional.cosine_similarity(result.flatten().double(), wanted.flatten().double(), 0) > 0.9995
     assert [row["target"] for row in compiled.report()["operators"] if row["on"] == "host"] == []
+
+
+def test_complex_rotations():
+    """What the angles alone decide is the host's."""
+    x, angles = f32(2, 5, 16), f32(5, 8)
+    module = Rotation()
+    torch.testing.assert_close(atalla.compile(module, (x, angles))(x, angles), module(x, angles), rtol=0.03, atol=0.03)
 
 
 def test_recurrent_layers_run_through_torch_compile():
