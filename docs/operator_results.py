@@ -118,14 +118,14 @@ TAIL = """
   are given. What lane operations
   compute of inputs along one dimension, or of single numbers, is made once and waits in the pads (`generators/pointwise_parts.cpp`): `div` of 512x768 by 512x1 or 1x768 takes
   690,000 cycles, a third of what `div` by 512x768 takes, and 59 % of its bound; conditions of the divisor do not wait and are made beside the elements.
-* **Numbers of rows that end inside vectors**, such as channels of images of 28 x 28, 14 x 14 or 7 x 7, meet a run of all rows (`generators/joined_rows.cpp`), which lies in
+* **Numbers of rows that end inside vectors**, such as channels of images of 28 x 28 or 14 x 14, meet a run of all rows (`generators/joined_rows.cpp`), which lies in
   memory as in the pads: blocks and transfers are those of equal shapes. Each vector of the run has elements of one row or of two, and vectors of numbers are made for
   both, once for all images. Straight-line code takes chunks of the run; vectors beside each other that are of one row in every chunk share a vector of numbers, so that chunks of
   7 vectors of 28 x 28 have 3. All numbers are made in one loop, each in a pad of its own, 672 vectors of three numbers in 2,741 cycles. batch_norm took 73,006 cycles with rows apart, whose last
-  half was a transfer of its own; of the 58,541 cycles, 6,300 are gone when the first block is computed, half of them code that comes from memory, 28 vectors take 195 cycles where the adder needs 168, and
+  half was a transfer of its own; of the 58,541 cycles, 6,300 are gone when the first block is computed, two fifths of them fetches of code, 28 vectors take 195 cycles where the adder needs 168, and
   each of 28 blocks costs some 200. Parts of pads that no number of transfers of 17 rows or more divides are slower (blocks of 392 vectors: 67,449). `mul` by numbers of channels took 50,384 cycles with rows apart. A single image
-  has the same numbers to make: batch_norm takes 21,638 cycles (24,318 with rows apart), of 1x256x14x14 29,793 (42,236), of 2x512x7x7 35,849 (52,907). Numbers whose vectors repeat after more than 150 of them,
-  such as those of 31 x 33, and channels that do not end together in whole vectors have rows apart. Slower were pairs of channels as rows of 49 vectors in straight-line code (75,601: too few turns for
+  has the same numbers to make: batch_norm takes 21,638 cycles (24,318 with rows apart), of 1x256x14x14 29,793 (42,236). Numbers whose vectors take more than 220 operations until they repeat,
+  such as those of 31 x 33 and three numbers for each plane of 7 x 7, and channels that do not end together in whole vectors have rows apart. Slower were pairs of channels as rows of 49 vectors in straight-line code (75,601: too few turns for
   transfers to start beside them), and first loads in front of the loops that make numbers (59,443).
 * **sum** of long rows takes them as weights of the array, 64 cycles for 32 vectors, which is what DRAM takes for them; a row takes 73, and
   the loop stands still while a transfer has not ended.

@@ -10,8 +10,8 @@ using namespace Halide;
 
 namespace {
 
-// More rows of the pads in straight-line code would take longer to fetch, and to schedule, than they save.
-constexpr int64_t most_straight = 150;
+// More operations in straight-line code would take longer to fetch, and to schedule, than they save.
+constexpr int64_t most_straight = 220;
 
 int constant(int64_t value) { return static_cast<int>(value); }
 
@@ -36,7 +36,9 @@ Chunks::Chunks(const JoinedRows &run, int64_t vectors) : run_(run), vectors_(vec
         }
         if (!same) starts_.push_back(i);
     }
-    suits_ = of_period() * run.numbers <= most_straight;
+    // A load for each row, a store for each vector of numbers, and a choice for one of two rows.
+    constexpr int64_t choice = 2;
+    suits_ = run.numbers * (rows_ + of_period() + choice * (rows_ - 1)) <= most_straight;
 }
 
 // Sums of conditions rather than a table: code in which the vector is known has a constant for each.

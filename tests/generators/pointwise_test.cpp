@@ -184,7 +184,7 @@ TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
 // Rows are a run only where whole vectors hold them, a vector has elements of two at most, and little code makes the vectors of numbers.
 TEST(Pointwise, RowsThatAreNoRunStayApart) {
     const Machine machine = find_machine("ax01");
-    for (const char *shape : {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64"}) {
+    for (const char *shape : {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "1x64x7x7,64,64,64,64", "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64"}) {
         const auto workload = find_operator("batch_norm").workload({{"shape", shape}});
         for (const Parameter &parameter : workload->space(machine).parameters) EXPECT_NE(parameter.name, "joined") << shape;
     }
