@@ -65,6 +65,13 @@ def convolutional(family, size, **sizes):
     return model
 
 
+def llava():
+    """The first tokens stand for the places of the image."""
+    vision, words = transformers.CLIPVisionConfig(**PATCHES), transformers.LlamaConfig(**DECODER)
+    module = transformers.LlavaForConditionalGeneration(transformers.LlavaConfig(vision_config=vision, text_config=words, image_token_index=5)).eval()
+    return zoo.Model(module, (), {"input_ids": torch.cat([torch.full((1, 16), 5), torch.randint(10, VOCABULARY, (1, 8))], 1)} | image() | UNCACHED)
+
+
 ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     # Text encoders
     "bert": lambda: make("Bert", tokens(), **ENCODER),
@@ -76,6 +83,9 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "deberta": lambda: make("DebertaV2", tokens(), **ENCODER, relative_attention=True, pos_att_type=["p2c", "c2p"]),
     "mpnet": lambda: make("MPNet", tokens(), **ENCODER),
     "squeezebert": lambda: make("SqueezeBert", tokens(), **ENCODER, embedding_size=WIDTH),
+    "modernbert": lambda: make("ModernBert", tokens(), **ENCODER, pad_token_id=0, global_attn_every_n_layers=2, local_attention=8),
+    "roformer": lambda: make("RoFormer", tokens(), **ENCODER, embedding_size=WIDTH),
+    "convbert": lambda: make("ConvBert", tokens(), **ENCODER, embedding_size=WIDTH, head_ratio=2),
     "fnet": lambda: make("FNet", tokens(), vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=INNER),
     # Text decoders
     "gpt2": lambda: decoder("GPT2", **GPT, n_positions=POSITIONS),
@@ -107,6 +117,13 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "stablelm": lambda: decoder("StableLm", **DECODER),
     "starcoder2": lambda: decoder("Starcoder2", **DECODER),
     "mamba": lambda: decoder("Mamba", vocab_size=VOCABULARY, hidden_size=WIDTH, state_size=8, num_hidden_layers=LAYERS),
+    "phi3": lambda: decoder("Phi3", **DECODER, pad_token_id=0),
+    "olmo2": lambda: decoder("Olmo2", **DECODER),
+    "qwen3_moe": lambda: decoder("Qwen3Moe", **DECODER, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, head_dim=16),
+    "deepseek_v2": lambda: decoder("DeepseekV2", **DECODER | {"num_key_value_heads": HEADS}, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=32,
+                                   first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16),
+    "llama4": lambda: decoder("Llama4Text", **DECODER, head_dim=16, num_local_experts=2, intermediate_size_mlp=INNER, attention_chunk_size=8, pad_token_id=0),
+    "mpt": lambda: decoder("Mpt", vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=POSITIONS),
     # Encoders with decoders, and speech
     "pegasus": lambda: make("Pegasus", both(), **BART, max_position_embeddings=POSITIONS),
     "t5_encoder": lambda: make("T5", tokens(), "EncoderModel", **T5),
@@ -125,6 +142,11 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "timesformer": lambda: make("Timesformer", {"pixel_values": torch.randn(1, 4, 3, 32, 32)}, **PATCHES, num_frames=4),
     "siglip": lambda: make("SiglipVision", image(), **PATCHES),
     "swin": lambda: make("Swin", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
+    "swinv2": lambda: make("Swinv2", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
+    "clipseg": lambda: make("CLIPSeg", tokens() | image(), "ForImageSegmentation", text_config=ENCODER | {"max_position_embeddings": 32}, vision_config=PATCHES, projection_dim=64, reduce_dim=16,
+                            extract_layers=[0, 1], decoder_num_attention_heads=4, decoder_intermediate_size=64),
+    "owlvit": lambda: make("OwlViT", tokens() | image(), text_config=ENCODER | {"max_position_embeddings": 32}, vision_config=PATCHES, projection_dim=32),
+    "llava": llava,
     "segformer": lambda: make("Segformer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 4, 4], decoder_hidden_size=32),
     "poolformer": lambda: make("PoolFormer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1]),
     "levit": lambda: convolutional("Levit", 64, image_size=64, hidden_sizes=[16, 32, 48], num_attention_heads=[2, 2, 4], depths=[1, 1, 1], key_dim=[8, 8, 8], patch_size=16),
