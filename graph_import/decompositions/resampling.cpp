@@ -54,7 +54,8 @@ bool map(Expansion &e, ValueId x, const std::vector<Taps> &dimensions) {
         if (!is_identity(taps, from[d])) {
             const int64_t times = behind == 1 ? 0 : repeats(taps, from[d]);
             if (d + 1 == count) {
-                x = e.call("aten::linear", {{"input", e.view(x, {planes, above / planes, from[d]})}, {"weight", matrix(e, "columns", taps, from[d])}}, Sizes{planes, above / planes, to[d]});
+                x = e.call("aten::linear", {{"input", e.view(x, {planes, above / planes, from[d]})}, {"weight", matrix(e, "columns", taps, from[d])}},
+                           Sizes{planes, above / planes, to[d]});
             } else if (times > 1) {
                 x = e.expand(e.view(x, {above, from[d], 1, behind}), {above, from[d], times, behind});
             } else {
