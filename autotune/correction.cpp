@@ -10,6 +10,7 @@
 #include <set>
 
 #include "isa/error.h"
+#include "isa/write_file.h"
 #include "isa/machine_parameters.h"
 
 namespace atalla {
@@ -221,7 +222,7 @@ void write_corrections(const Corrections &corrections, const std::filesystem::pa
     for (const auto &[op, correction] : corrections) {
         operators[op] = correction.json();
     }
-    const std::filesystem::path unfinished = file.string() + ".part";
+    const std::filesystem::path unfinished = unfinished_of(file);
     std::ofstream out(unfinished);
     out << json{{"format", format_name}, {"version", format_version}, {"operators", operators}}.dump() << '\n';
     out.close();
@@ -230,8 +231,7 @@ void write_corrections(const Corrections &corrections, const std::filesystem::pa
         std::filesystem::rename(unfinished, file, failure);
     }
     if (!out || failure) {
-        std::error_code ignored;
-        std::filesystem::remove(unfinished, ignored);
+        discard_unfinished(file);
         throw Error(fmt::format("cannot write {}: is there such a folder, and space?", file.string()));
     }
 }

@@ -10,6 +10,7 @@
 
 #include "autotune/session.h"
 #include "isa/error.h"
+#include "isa/write_file.h"
 
 namespace atalla {
 
@@ -71,12 +72,12 @@ TuningCache read_sweep(const std::filesystem::path &file) {
 void write_sweep(const TuningCache &sweep, const std::filesystem::path &file) {
     std::ostringstream text;
     write_tuning_cache(sweep, text);
-    const std::filesystem::path unfinished = file.string() + ".part";
+    const std::filesystem::path unfinished = unfinished_of(file);
     // "T" writes without compression.
     const gzFile out = gzopen(unfinished.c_str(), file.extension() == ".gz" ? "wb9" : "wbT");
     const bool written = out && gzwrite(out, text.view().data(), static_cast<unsigned>(text.view().size())) > 0;
     if (!out || (gzclose(out) != Z_OK) || !written) {
-        std::filesystem::remove(unfinished);
+        discard_unfinished(file);
         throw Error(fmt::format("cannot write the sweep {}", file.string()));
     }
     std::filesystem::rename(unfinished, file);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <chrono>
+#include <fstream>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "db/database_impl.h"
@@ -38,6 +40,15 @@ Database::Database(const std::filesystem::path &file, Access access, int busy_mi
     }
     if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
         throw Error(fmt::format("cannot open the database {}: it is a pipe or a device, not a file", file.string()));
+    }
+    // SQLite takes a file that is shorter than a page for an empty database and writes over it. One of no bytes is.
+    constexpr std::string_view magic = "SQLite format 3";
+    if (std::error_code unknown; std::filesystem::file_size(file, unknown) > 0 && !unknown) {
+        std::string head(magic.size(), ' ');
+        std::ifstream(file, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+        if (head != magic && ::access(file.c_str(), R_OK) == 0) {
+            throw Error(fmt::format("{} is not a tuning database: the file is not in SQLite's format", file.string()));
+        }
     }
     if (access == Access::ReadOnly && !std::filesystem::exists(file)) {
         throw Error(fmt::format("there is no database at {}; name another with --db, or tune something first", file.string()));

@@ -26,8 +26,20 @@ void require_writable(const std::filesystem::path &file) {
     if (!std::filesystem::is_directory(folder, ignored) || ::access(folder.c_str(), W_OK) != 0) throw cannot_write(file);
 }
 
+std::filesystem::path unfinished_of(const std::filesystem::path &file) {
+    std::error_code ignored;
+    const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+    const bool replaced = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status) || std::filesystem::is_directory(status);
+    return replaced ? std::filesystem::path(file.string() + ".part") : file;
+}
+
+void discard_unfinished(const std::filesystem::path &file) {
+    std::error_code ignored;
+    if (const std::filesystem::path unfinished = unfinished_of(file); unfinished != file) std::filesystem::remove(unfinished, ignored);
+}
+
 void write_file(const std::filesystem::path &file, const std::function<void(std::ostream &)> &write) {
-    const std::filesystem::path unfinished = file.string() + ".part";
+    const std::filesystem::path unfinished = unfinished_of(file);
     std::ofstream out(unfinished, std::ios::binary);
     if (!out) throw cannot_write(file);
     try {
@@ -38,8 +50,7 @@ void write_file(const std::filesystem::path &file, const std::function<void(std:
         std::filesystem::rename(unfinished, file, failure);
         if (failure) throw Error(fmt::format("cannot write '{}': {}", file.string(), failure.message()));
     } catch (...) {
-        std::error_code ignored;
-        std::filesystem::remove(unfinished, ignored);
+        discard_unfinished(file);
         throw;
     }
 }

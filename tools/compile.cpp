@@ -9,6 +9,7 @@
 
 #include "graph_import/import.h"
 #include "isa/error.h"
+#include "isa/write_file.h"
 #include "model/compile_model.h"
 #include "runtime/describe.h"
 #include "tools/compile_options.h"
@@ -28,17 +29,15 @@ struct Options {
     uint64_t measured = KernelOptions().measured;
 };
 
-void write_file(const std::filesystem::path &file, const std::vector<uint8_t> &bytes) {
-    std::filesystem::path partial = file;
-    partial += ".partial";
+void write_bytes(const std::filesystem::path &file, const std::vector<uint8_t> &bytes) {
+    const std::filesystem::path partial = unfinished_of(file);
     std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
     stream.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     stream.close();
     std::error_code code;
     if (stream) std::filesystem::rename(partial, file, code);
     if (!stream || code) {
-        std::error_code ignored;
-        std::filesystem::remove(partial, ignored);
+        discard_unfinished(file);
         throw Error(fmt::format("{}: cannot be written: {}", file.string(), code ? code.message() : "is the disk full, or the folder missing?"));
     }
 }
@@ -70,7 +69,7 @@ void compile(const Options &options) {
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
     const CompiledModel compiled = compile_model(imported.graph, machine, how);
     const std::shared_ptr<const Model> model = Model::from_bytes(compiled.bytes, options.output.string());   // what is written can be read
-    write_file(options.output, compiled.bytes);
+    write_bytes(options.output, compiled.bytes);
     if (!options.quiet && !options.json)
         for (const std::string &note : compiled.notes) std::cerr << "note: " << note << '\n';
     if (options.json) {
@@ -102,7 +101,7 @@ int main(int argc, char **argv) {
     app.add_flag("--fill", options.fill, "Calls may have smaller sizes than the next specialization, which is filled up: for sizes along which nothing mixes, such as a batch");
     app.add_flag("--tune", options.tune, "Tune kernels that have no winner, and keep the winners");
     app.add_option("--trials", options.trials, "Trials a kernel with --tune")->check([](const std::string &text) { return text.starts_with('-') ? "a number of trials is not negative" : ""; })->capture_default_str();
-    app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->capture_default_str();
+    app.add_option("--measured", options.measured, "Kernels without a winner: how many of the schedules that the draft model likes best are simulated to choose one (1: none)")->check(CLI::Range(1, 1'000'000))->capture_default_str();
     app.add_flag("--no-verify", options.no_verify, "Take such schedules as they are, without a run on random and special values that shows whether their results are right");
     app.add_flag("--no-cache", options.no_cache, "Choose such schedules anew, instead of those that an earlier compile chose (atalla-tune/schedules in the user's cache folder)");
     app.add_flag("--one-by-one", options.one_by_one, "Run every kernel from its own start to its own end, to compare one program with");

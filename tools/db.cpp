@@ -15,6 +15,7 @@
 #include "db/export.h"
 #include "db/kernel_tuner.h"
 #include "isa/error.h"
+#include "isa/write_file.h"
 #include "tools/run_tool.h"
 
 namespace {
@@ -183,7 +184,7 @@ void write_export(Database &database, const Options &options, std::ostream &out)
 // A file appears complete or not at all.
 void export_to_file(Database &database, const Options &options) {
     const std::filesystem::path &file = options.output;
-    const std::filesystem::path unfinished = file.string() + ".part";
+    const std::filesystem::path unfinished = atalla::unfinished_of(file);
     std::ofstream out(unfinished, std::ios::binary);
     if (!out) {
         throw atalla::Error(fmt::format("cannot write {}", unfinished.string()));
@@ -191,7 +192,7 @@ void export_to_file(Database &database, const Options &options) {
     write_export(database, options, out);
     out.close();
     if (!out) {
-        std::filesystem::remove(unfinished);
+        atalla::discard_unfinished(file);
         throw atalla::Error(fmt::format("writing {} failed: is the disk full?", file.string()));
     }
     std::filesystem::rename(unfinished, file);

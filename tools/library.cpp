@@ -10,6 +10,7 @@
 #include "autotune/progress.h"
 #include "db/default_path.h"
 #include "isa/error.h"
+#include "isa/write_file.h"
 #include "schedules/random.h"
 #include "tools/emit.h"
 #include "tools/library_build.h"
@@ -30,13 +31,12 @@ struct Options {
 };
 
 void write_bytes(const std::filesystem::path &file, const std::vector<uint8_t> &bytes) {
-    const std::filesystem::path unfinished = file.string() + ".part";
+    const std::filesystem::path unfinished = atalla::unfinished_of(file);
     std::ofstream out(unfinished, std::ios::binary);
     out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     out.close();
     if (!out) {
-        std::error_code ignored;
-        std::filesystem::remove(unfinished, ignored);
+        atalla::discard_unfinished(file);
         throw Error(fmt::format("cannot write {}: is there such a folder, and space?", file.string()));
     }
     std::filesystem::rename(unfinished, file);

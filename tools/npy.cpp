@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "isa/error.h"
+#include "isa/write_file.h"
 
 namespace atalla {
 
@@ -356,8 +357,7 @@ void write_file(const std::filesystem::path &file, std::string_view descr, std::
     std::string contents(magic);
     contents += {'\x01', '\x00', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
     contents += header;
-    std::filesystem::path partial = file;
-    partial += ".partial";
+    const std::filesystem::path partial = unfinished_of(file);
     errno = 0;
     std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
     stream.write(contents.data(), static_cast<std::streamsize>(contents.size()));
@@ -369,7 +369,7 @@ void write_file(const std::filesystem::path &file, std::string_view descr, std::
     }
     if (!stream || code) {
         const std::string reason = code ? code.message() : std::strerror(errno);
-        std::filesystem::remove(partial, code);
+        discard_unfinished(file);
         throw Error(fmt::format("{}: cannot be written: {}", file.string(), reason));
     }
 }

@@ -39,6 +39,13 @@ TEST(DatabaseFailure, NotADatabase) {
     EXPECT_EQ(error_of([&] { Database(folder / "text"); }),
               (folder / "text").string() + " is not a tuning database: the file is not in SQLite's format");
     EXPECT_THAT(error_of([&] { Database(folder / "text", Database::Access::ReadOnly); }), HasSubstr("not in SQLite's format"));
+    // SQLite would take it for empty and write over it.
+    write_file(folder / "short", "{");
+    for (const auto access : {Database::Access::ReadWrite, Database::Access::ReadOnly}) {
+        EXPECT_EQ(error_of([&] { Database(folder / "short", access); }),
+                  (folder / "short").string() + " is not a tuning database: the file is not in SQLite's format");
+    }
+    EXPECT_EQ(std::filesystem::file_size(folder / "short"), 1u);
     EXPECT_THAT(error_of([&] { Database(folder.path()); }), HasSubstr("it is a folder"));
     ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
     EXPECT_EQ(error_of([&] { Database(folder / "pipe"); }),
