@@ -208,7 +208,7 @@ TEST(Npy, LeavesNoPartOfAFile) {
     std::filesystem::create_directory(file.path());
     EXPECT_THAT([&] { write_npy(file.path(), shape, three, NpyType::Bf16); },
                 ThrowsMessage<Error>(HasSubstr("cannot be written: ")));
-    EXPECT_FALSE(std::filesystem::exists(file.path().string() + ".partial"));
+    EXPECT_FALSE(std::filesystem::exists(file.path().string() + ".part"));
 }
 
 TEST(Npy, ChecksShapes) {
