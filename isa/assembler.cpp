@@ -326,8 +326,12 @@ Program assemble_file(const std::filesystem::path &file) {
     std::ifstream input(file, std::ios::binary);
     std::string text;
     std::array<char, 1 << 16> block;
+    constexpr size_t most_bytes = size_t{1} << 28;   // a device may have no end
     while (input.read(block.data(), block.size()) || input.gcount() > 0) {
         text.append(block.data(), static_cast<size_t>(input.gcount()));
+        if (text.size() > most_bytes) {
+            throw Error(fmt::format("{}: the text is longer than {} bytes", file.string(), most_bytes));
+        }
     }
     if (!input.eof() || input.bad()) {
         throw Error(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));

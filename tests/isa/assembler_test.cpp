@@ -373,5 +373,9 @@ TEST(Disassembler, RefusesWhatHasNoText) {
     EXPECT_THROW(assembly_text(Instruction{.op = static_cast<Opcode>(0x60)}), Error);
 }
 
+TEST(AssembleFile, ADeviceWithoutAnEndIsRefused) {
+    EXPECT_EQ(error_of([] { assemble_file("/dev/zero"); }), "/dev/zero: the text is longer than 268435456 bytes");
+}
+
 }  // namespace
 }  // namespace atalla
