@@ -242,7 +242,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             }
             placed.push_back(r);
         }
-        // A role that came early did not know those behind it: it moves where a third of its reads would no longer meet others.
+        // A role that came early did not know those behind it: it moves where two fifths of its reads would no longer meet others.
         const auto cost = [&](int r, int bank) {
             double sum = 0;
             for (int other : placed) sum += other == r ? 0 : conflict[r][other] * roles[other].share(bank);
@@ -264,7 +264,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                         least = here;
                         to = bank;
                     }
-                if (to == from || cost(r, from) - cost(r, to) < role.weight / 3) continue;
+                if (to == from || cost(r, from) - cost(r, to) < 0.4 * role.weight) continue;
                 moved = true;
                 role.banks[0] = to;
                 load[from] -= registers;
