@@ -229,7 +229,7 @@ TEST(Passes, SkippedByNameAndReported) {
     options.skipped = {"constants", "layout", "channels"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
-    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "complex", "decompose", "attention", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "common", "dead"));
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "complex", "decompose", "attention", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "window-channels", "common", "dead"));
     options.skipped = {"strengh"};
     try {
         passed("models", "mlp", options);
