@@ -1,4 +1,4 @@
-// What the forms of a convolution in the pads share: the image, turned, so that a row of the pads is 32 channels of a place.
+// What the forms of a convolution in the pads share: the image, turned where its channels are not innermost, so that a row of the pads is 32 channels of a place.
 #pragma once
 
 #include <string>

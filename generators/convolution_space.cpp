@@ -1,8 +1,8 @@
 #include "generators/convolution_space.h"
-#include "generators/convolution_image.h"
 
 #include <algorithm>
 
+#include "generators/convolution_image.h"
 #include "isa/vectors.h"
 
 namespace atalla {

@@ -10,7 +10,7 @@
 namespace atalla {
 
 // The weights of depthwise kernels become constants of the graph in the order that the kernel reads. A transpose in front that others read, too, is of the
-// fusion of the last one.
+// first fusion around it, if all of these are in fusions.
 std::vector<Fusion> find_channels_fusions(Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves);
 
 }  // namespace atalla

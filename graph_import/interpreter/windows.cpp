@@ -1,6 +1,8 @@
 // Convolutions, pooling and resampling: operators that slide windows over images.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "graph_import/interpreter/call.h"
 #include "graph_import/resampling.h"
@@ -189,6 +191,9 @@ Kernel pooling(int64_t rank, bool average) {
     };
 }
 
+// The elements of an axis that one of so many parts has, from the first to behind the last; neighbours may share some.
+std::pair<int64_t, int64_t> part_of(int64_t elements, int64_t part, int64_t parts) { return {part * elements / parts, ((part + 1) * elements + parts - 1) / parts}; }
+
 Kernel adaptive_average(int64_t rank) {
     return [rank](const Call &call) -> Results {
         const Extents sizes = call.result_sizes();
@@ -201,10 +206,7 @@ Kernel adaptive_average(int64_t rank) {
             for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
                 const int64_t plane = i / (size[0] * size[1]), at[2] = {i / size[1] % size[0], i % size[1]};
                 int64_t from[2], to[2];
-                for (int d = 0; d < 2; d++) {
-                    from[d] = at[d] * extent[d] / size[d];
-                    to[d] = ((at[d] + 1) * extent[d] + size[d] - 1) / size[d];
-                }
+                for (int d = 0; d < 2; d++) std::tie(from[d], to[d]) = part_of(extent[d], at[d], size[d]);
                 double total = 0;
                 for (int64_t y = from[0]; y < to[0]; y++) {
                     for (int64_t xx = from[1]; xx < to[1]; xx++) total += x[(plane * extent[0] + y) * extent[1] + xx];
@@ -231,10 +233,7 @@ Kernel adaptive_maximum(int64_t rank) {
                 const int64_t at[2] = {i / size[1] % size[0], i % size[1]};
                 const T *plane = x.data.data() + i / (size[0] * size[1]) * extent[0] * extent[1];
                 int64_t from[2], to[2];
-                for (int d = 0; d < 2; d++) {
-                    from[d] = at[d] * extent[d] / size[d];
-                    to[d] = ((at[d] + 1) * extent[d] + size[d] - 1) / size[d];
-                }
+                for (int d = 0; d < 2; d++) std::tie(from[d], to[d]) = part_of(extent[d], at[d], size[d]);
                 int64_t best = from[0] * extent[1] + from[1];
                 for (int64_t y = from[0]; y < to[0]; y++) {
                     for (int64_t xx = from[1]; xx < to[1]; xx++) {
