@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,16 @@ void check_sizes(const Graph &graph, const Bindings &bindings) {
     }
     for (const auto &[name, value] : bindings)
         if (!graph.symbols.contains(name)) throw Error(fmt::format("the model has no size '{}'", name));
+}
+
+bool are_close(int64_t cycles, int64_t others) {
+    constexpr double tenth = 0.1;
+    return std::abs(static_cast<double>(cycles) - static_cast<double>(others)) < tenth * static_cast<double>(std::max(cycles, others));
+}
+// Prices of alternatives: quick ones where they are not close.
+template <typename One, typename Other, typename Close> auto compared(const One &one, const Other &other, const Close &close) {
+    const std::pair quick{one(Effort::Quick), other(Effort::Quick)};
+    return close(quick.first, quick.second) ? std::pair{one(Effort::Full), other(Effort::Full)} : quick;
 }
 
 class ModelCompiler {
@@ -177,6 +188,7 @@ private:
     std::vector<int> add_kernels(Prepared &prepared) {
         auto &[graph, placed] = prepared;
         std::vector<int> kernel_of(graph.nodes.size(), -1);
+        kernels_.search_ahead(placed, Effort::Full);
         for (size_t n = 0; n < placed.size(); n++) {
             if (placed[n].place != PlacedNode::Device) continue;
             try {
@@ -193,7 +205,6 @@ private:
     // Of the layouts of images, the last of which is PyTorch's.
     Prepared faster_layout(const Bindings &bindings) {
         std::optional<Prepared> best;
-        std::pair<int64_t, int64_t> least;
         std::map<std::string, loadable::FusionT> of_best;
         bool changed = true;
         for (auto skipped = image_layouts().begin(); changed; ++skipped) {
@@ -208,10 +219,8 @@ private:
             try {
                 Prepared prepared = prepare(std::move(graph));
                 if (!best && !changed) return prepared;
-                const std::pair<int64_t, int64_t> found = cost(prepared);
-                if (best && found > least) continue;
+                if (best && !costs_less(prepared, *best)) continue;
                 best = std::move(prepared);
-                least = found;
                 of_best = fusions_;
             } catch (const Error &) {
                 if (!changed && !best) throw;   // otherwise something that only another layout has a kernel for
@@ -237,13 +246,14 @@ private:
         return {std::move(graph), std::move(placed)};
     }
     // Calls of the host, then cycles of the kernels.
-    std::pair<int64_t, int64_t> cost(const Prepared &prepared) {
+    std::pair<int64_t, int64_t> cost(const Prepared &prepared, Effort effort) {
         std::pair<int64_t, int64_t> sum;
+        kernels_.search_ahead(prepared.placed, effort);
         for (const PlacedNode &node : prepared.placed) {
             sum.first += node.place == PlacedNode::Host;
             if (node.place != PlacedNode::Device) continue;
             try {
-                sum.second += kernels_.cycles(*node.op, node.workload);
+                sum.second += kernels_.cycles(*node.op, node.workload, effort);
             } catch (const Error &) {
                 sum.first++;   // no schedule of it compiles
             }
@@ -251,27 +261,33 @@ private:
         return sum;
     }
 
+    // Equal costs are those of the layout that comes later.
+    bool costs_less(const Prepared &prepared, const Prepared &other) {
+        const auto [cost_of_one, cost_of_other] = compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); },
+                                                           [](const auto &one, const auto &another) { return one.first == another.first && are_close(one.second, another.second); });
+        return cost_of_one <= cost_of_other;
+    }
+
     // Weights in another order, where that takes fewer cycles.
     void arrange(Graph &graph, std::vector<PlacedNode> &placed) {
-        const auto cycles = [&](const Operator &op, const std::shared_ptr<const Workload> &workload) {
+        const auto cycles = [&](const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort) {
             try {
-                return kernels_.cycles(op, workload);
+                return kernels_.cycles(op, workload, effort);
             } catch (const Error &) {
                 return int64_t{INT64_MAX};   // no schedule of it compiles
             }
         };
-        std::map<const PlacedNode *, int64_t> best;
+        std::map<const PlacedNode *, std::shared_ptr<const Workload>> best;
         arrange_constants(graph, placed, machine_, [&](const PlacedNode &node, const Arrangement &arrangement) {
-            const auto entry = best.try_emplace(&node, 0);
-            if (entry.second) entry.first->second = cycles(*node.op, node.workload);
+            std::shared_ptr<const Workload> &so_far = best.try_emplace(&node, node.workload).first->second;
             loadable::FusionT found;
             found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
-            found.cycles = cycles(*node.op, arrangement.workload);
+            std::tie(found.cycles, found.apart) = compared([&](Effort effort) { return cycles(*node.op, arrangement.workload, effort); },
+                                                           [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close);
             if (found.cycles == INT64_MAX) return false;
-            found.apart = entry.first->second;
             found.chosen = found.cycles < found.apart;
             note(found);
-            if (found.chosen) entry.first->second = found.cycles;
+            if (found.chosen) so_far = arrangement.workload;
             return found.chosen;
         });
     }
@@ -282,23 +298,29 @@ private:
         const auto saves = [&](const Fusion &fusion) -> int64_t {
             if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
             loadable::FusionT found;
+            found.kernel = title_of(fusion.kernel);
+            const auto together = [&](Effort effort) { return kernels_.cycles(*fusion.kernel.op, fusion.kernel.workload, effort); };
+            const auto apart = [&](Effort effort) {
+                try {
+                    int64_t sum = 0;
+                    for (const int32_t node : fusion.nodes) {
+                        const PlacedNode &part = placed[static_cast<size_t>(node)];
+                        if (part.place == PlacedNode::Device) sum += kernels_.cycles(*part.op, part.workload, effort);
+                    }
+                    return sum;
+                } catch (const Error &) {
+                    return int64_t{INT64_MAX};   // only together on the accelerator
+                }
+            };
             try {
-                found.kernel = title_of(fusion.kernel);
-                found.cycles = kernels_.cycles(*fusion.kernel.op, fusion.kernel.workload);
+                std::tie(found.cycles, found.apart) = compared(together, apart, are_close);
             } catch (const Error &) {
                 return 0;   // no schedule of it compiles
-            }
-            try {
-                for (const int32_t node : fusion.nodes) {
-                    const PlacedNode &part = placed[static_cast<size_t>(node)];
-                    if (part.place == PlacedNode::Device) found.apart += kernels_.cycles(*part.op, part.workload);
-                }
-            } catch (const Error &) {
-                found.apart = INT64_MAX;   // only together on the accelerator
             }
             note(found);
             return found.apart - found.cycles;
         };
+        kernels_.search_ahead(placed, Effort::Quick);
         for (const Fusion &fusion : find(graph, placed, saves)) {
             fusions_.at(title_of(fusion.kernel)).chosen = true;
             apply(fusion, placed);

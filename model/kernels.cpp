@@ -91,7 +91,7 @@ std::string wrong_results(const Routine &routine, const Workload &workload, cons
 }
 
 std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
-std::string cache_key(const Operator &op, const Workload &workload, const KernelOptions &options) { return fmt::format("{}: {}", options.measured, key_of(op, workload)); }
+std::string cache_key(const Operator &op, const Workload &workload, uint64_t measured) { return fmt::format("{}: {}", measured, key_of(op, workload)); }
 
 }  // namespace
 
@@ -110,10 +110,28 @@ size_t KernelSet::add(const Operator &op, const std::shared_ptr<const Workload> 
     return kernels_.size() - 1;
 }
 
-int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Workload> &workload) {
-    if (!known_.contains(key_of(op, *workload))) {
+uint64_t KernelSet::schedules(Effort effort) const {
+    constexpr uint64_t few = 2;
+    const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
+    return effort == Effort::Quick && !options_.tune ? std::min(few, measured) : measured;
+}
+
+int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort) {
+    const std::string key = key_of(op, *workload);
+    const bool quick = schedules(effort) < schedules(Effort::Full);
+    // What another model left in the cache decides nothing: a quick price is that of two schedules even where more are known.
+    if (quick || !known_.contains(key)) {
+        if (const auto found = quick_.find(key); quick && found != quick_.end()) return found->second;
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-        if (const KeptSchedule *schedule = kept(op, *workload); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+        if (const KeptSchedule *schedule = kept(op, *workload, effort); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+    }
+    if (quick && !failed_.contains(key)) {
+        Search &found = search_of(op, workload);
+        search(found, op, *workload, schedules(effort));
+        if (!found.best.from.empty()) {
+            keep(op, *workload, effort, {found.best.from, found.best.point, found.best.cycles, "", false});
+            return quick_[key] = found.best.cycles;
+        }
     }
     ChosenKernel &chosen = kernels_[add(op, workload)];
     if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
@@ -132,14 +150,14 @@ std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload 
     return options_.database->winner({op.name(), workload.text(), machine_.fingerprint(), compiler_fingerprint()});
 }
 
-const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload) const {
+const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload, Effort effort) const {
     if (options_.cache == nullptr || options_.tune) return nullptr;
-    const KeptSchedule *schedule = options_.cache->find(cache_key(op, workload, options_));
+    const KeptSchedule *schedule = options_.cache->find(cache_key(op, workload, schedules(effort)));
     return schedule != nullptr && !is_refused(key_of(op, workload), schedule->point) ? schedule : nullptr;
 }
 
-void KernelSet::keep(const Operator &op, const Workload &workload, const KeptSchedule &schedule) const {
-    if (options_.cache != nullptr) options_.cache->keep(cache_key(op, workload, options_), schedule);
+void KernelSet::keep(const Operator &op, const Workload &workload, Effort effort, const KeptSchedule &schedule) const {
+    if (options_.cache != nullptr) options_.cache->keep(cache_key(op, workload, schedules(effort)), schedule);
 }
 
 bool KernelSet::is_refused(const std::string &key, const Point &point) const {
@@ -172,19 +190,21 @@ bool KernelSet::verify(const std::vector<int> &kernels) {
         }
         kernel.verified = wrong[i].empty();
         if (kernel.verified) {
-            keep(*op, *workload, {kernel.from, kernel.point, kernel.cycles, "", true});
+            keep(*op, *workload, Effort::Full, {kernel.from, kernel.point, kernel.cycles, "", true});
             continue;
         }
         right = false;
         const std::string key = key_of(*op, *workload);
         refused_[key].emplace_back(kernel.point, wrong[i]);
         known_.erase(key);
+        quick_.erase(key);
+        searches_.erase(key);
         notes_.push_back(fmt::format("{}: the schedule {} gives wrong results and is passed over: {}", kernel.routine.name, kernel.point.assignments(), wrong[i]));
     }
     return right;
 }
 
-ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
+ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const Workload> &workload) {
     ChosenKernel chosen;
     chosen.bound_cycles = workload->bound(machine_).steady;  // a call runs behind others, often from a warm cache
     if (const std::optional<StoredTrial> stored = winner(op, *workload)) {
@@ -206,7 +226,7 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
             return chosen;
         }
     }
-    if (const KeptSchedule *schedule = kept(op, *workload)) {
+    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full)) {
         if (schedule->from.empty()) throw Error(schedule->failure);
         try {
             return {compile_routine(op, *workload, machine_, schedule->point), schedule->point, schedule->from, chosen.bound_cycles, schedule->cycles, schedule->verified};
@@ -216,62 +236,100 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
     }
     try {
         ChosenKernel drafted = choose_by_draft(op, workload);
-        keep(op, *workload, {drafted.from, drafted.point, drafted.cycles, "", false});
+        keep(op, *workload, Effort::Full, {drafted.from, drafted.point, drafted.cycles, "", false});
         return drafted;
     } catch (const Error &error) {
-        keep(op, *workload, {"", {}, 0, error.what(), false});
+        keep(op, *workload, Effort::Full, {"", {}, 0, error.what(), false});
         throw;
     }
 }
 
-ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
-    ChosenKernel chosen;
-    chosen.bound_cycles = workload->bound(machine_).steady;
-    const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine_));
+std::vector<PricedPoint> KernelSet::draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
     constexpr uint64_t drafted = 4000, tried = 8;
-    const uint64_t measured = std::max<uint64_t>(options_.measured, 1);
-    std::vector<PricedPoint> points = rank_by_draft(task, drafted, measured + tried, 1, 0).points;
+    std::vector<PricedPoint> points = rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), drafted, schedules(Effort::Full) + tried, 1, 0).points;
     const std::string key = key_of(op, *workload);
     std::erase_if(points, [&](const PricedPoint &priced) { return is_refused(key, priced.point); });
-    std::string failure = "its schedule space has no point";
+    return points;
+}
+
+KernelSet::Search &KernelSet::search_of(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    const std::string key = key_of(op, *workload);
+    const auto found = searches_.find(key);
+    return found != searches_.end() ? found->second : searches_.emplace(key, Search{draft(op, workload)}).first->second;
+}
+
+void KernelSet::search_ahead(const std::vector<PlacedNode> &kernels, Effort effort) {
+    if (options_.tune) return;   // which does the same for a kernel at a time
+    std::map<std::string, const PlacedNode *> unknown;
+    for (const PlacedNode &kernel : kernels) {
+        if (kernel.place != PlacedNode::Device) continue;
+        const std::string key = key_of(*kernel.op, *kernel.workload);
+        const bool is_known = known_.contains(key) || failed_.contains(key) || (effort == Effort::Quick && quick_.contains(key));
+        if (!is_known && !unknown.contains(key) && !winner(*kernel.op, *kernel.workload) && kept(*kernel.op, *kernel.workload, effort) == nullptr) unknown.emplace(key, &kernel);
+    }
+    const std::vector<std::pair<std::string, const PlacedNode *>> list(unknown.begin(), unknown.end());
+    std::vector<std::optional<Search>> done(list.size());
+#pragma omp parallel for schedule(dynamic, 1) if (list.size() > 1)
+    for (size_t i = 0; i < list.size(); i++) {
+        const auto &[key, kernel] = list[i];
+        try {
+            const auto begun = searches_.find(key);
+            Search made = begun == searches_.end() ? Search{draft(*kernel->op, kernel->workload)} : begun->second;
+            search(made, *kernel->op, *kernel->workload, schedules(effort));
+            done[i] = std::move(made);
+        } catch (const std::exception &) {
+            // Whoever asks for it hears why.
+        }
+    }
+    for (size_t i = 0; i < list.size(); i++)
+        if (done[i]) searches_[list[i].first] = std::move(*done[i]);
+}
+
+void KernelSet::search(Search &search, const Operator &op, const Workload &workload, uint64_t enough) const {
     struct Candidate {
         std::optional<Routine> routine;   // that compiled
         std::optional<int64_t> cycles;    // of its run, where that is not longer than another's
         std::string failure;
     };
-    std::atomic<int64_t> least{std::numeric_limits<int64_t>::max() - 1};
-    uint64_t compiled = 0;
-    for (size_t next = 0; compiled < measured && next < points.size();) {
-        std::vector<Candidate> batch(std::min(measured - compiled, points.size() - next));
+    std::atomic<int64_t> least{search.best.from.empty() ? std::numeric_limits<int64_t>::max() - 1 : search.best.cycles};
+    const bool runs = schedules(Effort::Full) > 1;
+    while (search.compiled < enough && search.next < search.points.size()) {
+        std::vector<Candidate> batch(std::min(enough - search.compiled, search.points.size() - search.next));
 #pragma omp parallel for schedule(dynamic, 1)
         for (size_t i = 0; i < batch.size(); i++) {
             try {
-                batch[i].routine = compile_routine(op, *workload, machine_, points[next + i].point);
+                batch[i].routine = compile_routine(op, workload, machine_, search.points[search.next + i].point);
                 // A run as long as the best so far goes on, so that the choice among equals is the draft's, whoever ends first.
-                batch[i].cycles = measured > 1 ? cycles_alone(*batch[i].routine, *workload, machine_, least + 1) : 0;
+                batch[i].cycles = runs ? cycles_alone(*batch[i].routine, workload, machine_, least + 1) : 0;
                 for (int64_t best = least; *batch[i].cycles < best && !least.compare_exchange_weak(best, *batch[i].cycles);) {}
             } catch (const std::exception &error) {
                 batch[i].failure = error.what();
             }
         }
         for (Candidate &candidate : batch) {
-            const PricedPoint &priced = points[next++];
-            compiled += candidate.routine.has_value();
-            if (!candidate.failure.empty()) failure = candidate.failure;
-            if (candidate.cycles && (chosen.from.empty() || *candidate.cycles < chosen.cycles))
-                chosen = {std::move(*candidate.routine), priced.point, "draft", chosen.bound_cycles, *candidate.cycles, false};
+            const PricedPoint &priced = search.points[search.next++];
+            search.compiled += candidate.routine.has_value();
+            if (!candidate.failure.empty()) search.failure = candidate.failure;
+            if (candidate.cycles && (search.best.from.empty() || *candidate.cycles < search.best.cycles))
+                search.best = {std::move(*candidate.routine), priced.point, "draft", workload.bound(machine_).steady, *candidate.cycles, false};
         }
     }
-    if (!chosen.from.empty()) return chosen;
+}
+
+ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    const std::string key = key_of(op, *workload);
+    Search &found = search_of(op, workload);
+    search(found, op, *workload, schedules(Effort::Full));
+    const Search ended = std::move(found);
+    searches_.erase(key);
+    if (!ended.best.from.empty()) return ended.best;
     if (is_refused(key, workload->naive_point(machine_)))
         throw Error(fmt::format("{} {}: no schedule gives right results: {}", op.name(), workload->title(), refused_.at(key).back().second));
     try {
-        chosen.point = workload->naive_point(machine_);
-        chosen.from = "naive";
-        chosen.routine = compile_routine(op, *workload, machine_, chosen.point);
-        return chosen;
+        const Point naive = workload->naive_point(machine_);
+        return {compile_routine(op, *workload, machine_, naive), naive, "naive", workload->bound(machine_).steady};
     } catch (const Error &) {
-        throw Error(fmt::format("{} {}: no schedule compiles: {}", op.name(), workload->title(), failure));
+        throw Error(fmt::format("{} {}: no schedule compiles: {}", op.name(), workload->title(), ended.failure));
     }
 }
 

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "autotune/draft.h"
 #include "autotune/tuner.h"
 #include "db/database.h"
 #include "generators/evaluate.h"
+#include "model/placement.h"
 #include "model/schedule_cache.h"
 #include "stitch/stitch.h"
 
@@ -25,6 +27,10 @@ struct KernelOptions {
     bool verify = true;             // what has no winner, before a model uses it
     ScheduleCache *cache = nullptr;   // of what was chosen without a winner; null: chosen anew each time
 };
+
+// How many schedules of a kernel without a winner say what it takes: two, which decide where alternatives are far apart, or `measured`. With a winner, or with
+// `tune`, that is the same.
+enum class Effort { Quick, Full };
 
 struct ChosenKernel {
     Routine routine;
@@ -43,7 +49,9 @@ public:
     size_t add(const Operator &op, const std::shared_ptr<const Workload> &workload);
     // What a run of the workload's kernel alone takes, from its start to its end: the winner's cycles, or measured on memory of
     // zeros; packets on a machine without timing. Error as from add(), which it need not call for a winner.
-    int64_t cycles(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    int64_t cycles(const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort = Effort::Full);
+    // Searches those of the kernels side by side that nothing is known of; add() and cycles() find them done.
+    void search_ahead(const std::vector<PlacedNode> &kernels, Effort effort);
     // What the draft makes of its winner, or of the best of a few points; nothing if the space has none. What was measured or kept does not matter.
     std::optional<double> drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
@@ -59,16 +67,31 @@ private:
         std::shared_ptr<const Workload> workload;
     };
     std::optional<StoredTrial> winner(const Operator &op, const Workload &workload) const;
-    ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
-    ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
-    const KeptSchedule *kept(const Operator &op, const Workload &workload) const;
-    void keep(const Operator &op, const Workload &workload, const KeptSchedule &schedule) const;
+    // The schedules that the draft likes best, of which the first ones have been run.
+    struct Search {
+        std::vector<PricedPoint> points;
+        size_t next = 0;         // of points
+        uint64_t compiled = 0;   // of those before
+        ChosenKernel best{};     // without `from` if none compiled
+        std::string failure = "its schedule space has no point";
+    };
+    uint64_t schedules(Effort effort) const;
+    ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    // Goes on until as many have compiled.
+    void search(Search &search, const Operator &op, const Workload &workload, uint64_t enough) const;
+    std::vector<PricedPoint> draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
+    Search &search_of(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    const KeptSchedule *kept(const Operator &op, const Workload &workload, Effort effort) const;
+    void keep(const Operator &op, const Workload &workload, Effort effort, const KeptSchedule &schedule) const;
     bool is_refused(const std::string &key, const Point &point) const;
 
     Machine machine_;
     KernelOptions options_;
     std::map<std::string, size_t> known_;         // by operator and workload text
     std::map<std::string, std::string> failed_;   // why there is none, likewise
+    std::map<std::string, Search> searches_;      // that have not ended, likewise
+    std::map<std::string, int64_t> quick_;        // cycles of the better of two schedules, likewise
     std::vector<ChosenKernel> kernels_;
     std::vector<Asked> asked_;                    // of kernels_, by index
     std::map<std::string, std::vector<std::pair<Point, std::string>>> refused_;   // schedules that gave wrong results, with what differed, likewise
