@@ -65,10 +65,12 @@ void check_sizes(const Graph &graph, const Bindings &bindings) {
         if (!graph.symbols.contains(name)) throw Error(fmt::format("the model has no size '{}'", name));
 }
 
-bool are_close(int64_t cycles, int64_t others) {
-    constexpr double tenth = 0.1;
-    return std::abs(static_cast<double>(cycles) - static_cast<double>(others)) < tenth * static_cast<double>(std::max(cycles, others));
+bool are_close(int64_t cycles, int64_t others, double share) {
+    return std::abs(static_cast<double>(cycles) - static_cast<double>(others)) < share * static_cast<double>(std::max(cycles, others));
 }
+bool are_close_kernels(int64_t cycles, int64_t others) { return are_close(cycles, others, 0.1); }
+// Calls of the host and cycles of models.
+bool are_close_models(const std::pair<int64_t, int64_t> &cost, const std::pair<int64_t, int64_t> &other) { return cost.first == other.first && are_close(cost.second, other.second, 0.2); }
 // Prices of alternatives: quick ones where they are not close.
 template <typename One, typename Other, typename Close> auto compared(const One &one, const Other &other, const Close &close) {
     const std::pair quick{one(Effort::Quick), other(Effort::Quick)};
@@ -263,8 +265,7 @@ private:
 
     // Equal costs are those of the layout that comes later.
     bool costs_less(const Prepared &prepared, const Prepared &other) {
-        const auto [cost_of_one, cost_of_other] = compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); },
-                                                           [](const auto &one, const auto &another) { return one.first == another.first && are_close(one.second, another.second); });
+        const auto [cost_of_one, cost_of_other] = compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); }, are_close_models);
         return cost_of_one <= cost_of_other;
     }
 
@@ -283,7 +284,7 @@ private:
             loadable::FusionT found;
             found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
             std::tie(found.cycles, found.apart) = compared([&](Effort effort) { return cycles(*node.op, arrangement.workload, effort); },
-                                                           [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close);
+                                                           [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close_kernels);
             if (found.cycles == INT64_MAX) return false;
             found.chosen = found.cycles < found.apart;
             note(found);
@@ -313,7 +314,7 @@ private:
                 }
             };
             try {
-                std::tie(found.cycles, found.apart) = compared(together, apart, are_close);
+                std::tie(found.cycles, found.apart) = compared(together, apart, are_close_kernels);
             } catch (const Error &) {
                 return 0;   // no schedule of it compiles
             }

@@ -119,19 +119,28 @@ uint64_t KernelSet::schedules(Effort effort) const {
 int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort) {
     const std::string key = key_of(op, *workload);
     const bool quick = schedules(effort) < schedules(Effort::Full);
-    // What another model left in the cache decides nothing: a quick price is that of two schedules even where more are known.
-    if (quick || !known_.contains(key)) {
-        if (const auto found = quick_.find(key); quick && found != quick_.end()) return found->second;
+    if (const auto found = full_.find(key); found != full_.end()) return found->second;
+    if (const auto found = quick_.find(key); quick && found != quick_.end()) return found->second;
+    const int64_t cycles = quick ? measured_quickly(op, workload) : measured(op, workload);
+    (quick ? quick_ : full_).emplace(key, cycles);
+    return cycles;
+}
+
+int64_t KernelSet::measured_quickly(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
+    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Quick); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+    if (failed_.contains(key_of(op, *workload))) return measured(op, workload);
+    Search &found = search_of(op, workload);
+    search(found, op, *workload, schedules(Effort::Quick));
+    if (found.best.from.empty()) return measured(op, workload);
+    keep(op, *workload, Effort::Quick, {found.best.from, found.best.point, found.best.cycles, "", false});
+    return found.best.cycles;
+}
+
+int64_t KernelSet::measured(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    if (!known_.contains(key_of(op, *workload))) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-        if (const KeptSchedule *schedule = kept(op, *workload, effort); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
-    }
-    if (quick && !failed_.contains(key)) {
-        Search &found = search_of(op, workload);
-        search(found, op, *workload, schedules(effort));
-        if (!found.best.from.empty()) {
-            keep(op, *workload, effort, {found.best.from, found.best.point, found.best.cycles, "", false});
-            return quick_[key] = found.best.cycles;
-        }
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
     }
     ChosenKernel &chosen = kernels_[add(op, workload)];
     if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
@@ -198,6 +207,7 @@ bool KernelSet::verify(const std::vector<int> &kernels) {
         refused_[key].emplace_back(kernel.point, wrong[i]);
         known_.erase(key);
         quick_.erase(key);
+        full_.erase(key);
         searches_.erase(key);
         notes_.push_back(fmt::format("{}: the schedule {} gives wrong results and is passed over: {}", kernel.routine.name, kernel.point.assignments(), wrong[i]));
     }
@@ -264,7 +274,7 @@ void KernelSet::search_ahead(const std::vector<PlacedNode> &kernels, Effort effo
     for (const PlacedNode &kernel : kernels) {
         if (kernel.place != PlacedNode::Device) continue;
         const std::string key = key_of(*kernel.op, *kernel.workload);
-        const bool is_known = known_.contains(key) || failed_.contains(key) || (effort == Effort::Quick && quick_.contains(key));
+        const bool is_known = known_.contains(key) || failed_.contains(key) || (effort == Effort::Quick && (quick_.contains(key) || full_.contains(key)));
         if (!is_known && !unknown.contains(key) && !winner(*kernel.op, *kernel.workload) && kept(*kernel.op, *kernel.workload, effort) == nullptr) unknown.emplace(key, &kernel);
     }
     const std::vector<std::pair<std::string, const PlacedNode *>> list(unknown.begin(), unknown.end());

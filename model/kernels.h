@@ -29,7 +29,7 @@ struct KernelOptions {
 };
 
 // How many schedules of a kernel without a winner say what it takes: two, which decide where alternatives are far apart, or `measured`. With a winner, or with
-// `tune`, that is the same.
+// `tune`, or once the full price was asked for, that is the same.
 enum class Effort { Quick, Full };
 
 struct ChosenKernel {
@@ -76,6 +76,8 @@ private:
         std::string failure = "its schedule space has no point";
     };
     uint64_t schedules(Effort effort) const;
+    int64_t measured(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    int64_t measured_quickly(const Operator &op, const std::shared_ptr<const Workload> &workload);
     ChosenKernel choose(const Operator &op, const std::shared_ptr<const Workload> &workload);
     ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload);
     // Goes on until as many have compiled.
@@ -91,7 +93,8 @@ private:
     std::map<std::string, size_t> known_;         // by operator and workload text
     std::map<std::string, std::string> failed_;   // why there is none, likewise
     std::map<std::string, Search> searches_;      // that have not ended, likewise
-    std::map<std::string, int64_t> quick_;        // cycles of the better of two schedules, likewise
+    // Cycles that were asked for: what another model left in the cache decides nothing.
+    std::map<std::string, int64_t> quick_, full_;
     std::vector<ChosenKernel> kernels_;
     std::vector<Asked> asked_;                    // of kernels_, by index
     std::map<std::string, std::vector<std::pair<Point, std::string>>> refused_;   // schedules that gave wrong results, with what differed, likewise
