@@ -171,6 +171,20 @@ TEST(Convolution, ColumnsShareTiles) {
         }
 }
 
+// The host adds in the order of the array, which decides where sums overflow and which of two infinities meet.
+TEST(Convolution, SumsOverflowOnTheHostAsOnTheAccelerator) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x32x64,32x3x7x7,32"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "shared"}});
+    const Point point = workload->naive_point(machine);
+    const codegen::CompiledKernel compiled = Evaluator(workload, machine).compile(point);
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        const std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Special, seed);
+        const KernelRun run = run_kernel(workload->build(machine, point), compiled, machine, inputs);
+        ASSERT_EQ(run.result.error, "");
+        EXPECT_EQ(difference(workload->outputs()[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "") << "seed " << seed;
+    }
+}
+
 // Weights are stored so where the adder sums and the additions that are saved are more than what turning the image takes.
 TEST(Convolution, ColumnsShareTilesWhereThatPays) {
     const auto layout = [](const std::string &shape, const char *padding, const char *machine) {
