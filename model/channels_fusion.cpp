@@ -50,19 +50,20 @@ public:
         if ((!convolution && windows.target != "aten::max_pool2d" && windows.target != "aten::avg_pool2d") || own.place != PlacedNode::Device) return {};
         const ValueId image = own.inputs.at(0), result = windows.outputs[0];
         const int32_t before = transpose_before(node);
-        if (before < 0 || uses_of(result).size() != 1 || graph_.is_output(result)) return {};
+        const ValueId places = before >= 0 ? graph_.nodes[static_cast<size_t>(before)].tensor("self") : places_of(image);
+        if (!places || uses_of(result).size() != 1 || graph_.is_output(result)) return {};
         const int32_t behind = uses_of(result)[0];
         const Node &out = graph_.nodes[static_cast<size_t>(behind)];
         if (!permutes(out, {0, 2, 3, 1})) return {};
 
         Fusion fusion;
-        if (uses_of(image).size() == 1 && !graph_.is_output(image)) fusion.nodes.push_back(before);
+        if (before >= 0 && uses_of(image).size() == 1 && !graph_.is_output(image)) fusion.nodes.push_back(before);
         fusion.nodes.push_back(node);
         fusion.nodes.push_back(behind);
         PlacedNode &kernel = fusion.kernel;
         kernel.place = PlacedNode::Device;
         kernel.inputs = own.inputs;
-        kernel.inputs[0] = graph_.nodes[static_cast<size_t>(before)].tensor("self");
+        kernel.inputs[0] = places;
         std::map<std::string, std::string> words = words_of(*own.workload);
         TensorList tensors = {{"input", constant_sizes(graph_.type(kernel.inputs[0]).sizes)}};
         if (is_depthwise(node)) {
@@ -98,6 +99,7 @@ public:
         for (const Fusion &fusion : fusions) taken.insert(fusion.nodes.begin(), fusion.nodes.end());
         for (Fusion &fusion : fusions) {
             const int32_t before = transpose_before(fusion.nodes[fusion.nodes.size() - 2]);
+            if (before < 0) continue;
             const ValueId image = graph_.nodes[static_cast<size_t>(before)].outputs[0];
             if (taken.contains(before) || graph_.is_output(image) || !std::ranges::all_of(uses_of(image), [&](int32_t user) { return taken.contains(user); })) continue;
             fusion.nodes.insert(fusion.nodes.begin(), before);
@@ -111,6 +113,13 @@ private:
     int32_t transpose_before(int32_t node) const {
         const int32_t producer = graph_.value(placed_[static_cast<size_t>(node)].inputs.at(0)).producer;
         return producer >= 0 && permutes(graph_.nodes[static_cast<size_t>(producer)], {0, 3, 1, 2}) ? producer : -1;
+    }
+
+    // An image with its channels innermost, which another node reads so; none if there is no such node before its second reader.
+    ValueId places_of(ValueId image) const {
+        for (const int32_t user : uses_of(image))
+            if (permutes(graph_.nodes[static_cast<size_t>(user)], {0, 2, 3, 1})) return graph_.nodes[static_cast<size_t>(user)].outputs[0];
+        return {};
     }
 
     Graph &graph_;

@@ -241,10 +241,10 @@ private:
         require_placed(graph, placed);
         fusions_.clear();
         promised_.clear();
-        if (options_.fuse) fuse(graph, placed, find_padding_fusions);
-        if (options_.fuse) fuse(graph, placed, find_channels_fusions);
+        if (options_.fuse) fuse(graph, placed, find_padding_fusions, true);
+        if (options_.fuse) fuse(graph, placed, find_channels_fusions, true);
         arrange(graph, placed);
-        if (options_.fuse) fuse(graph, placed, find_fusions);
+        if (options_.fuse) fuse(graph, placed, find_fusions, false);
         return {std::move(graph), std::move(placed)};
     }
     // Calls of the host, then cycles of the kernels.
@@ -293,20 +293,40 @@ private:
         });
     }
 
+    // Of a kernel; `arranged`: with its constant weights in the order that arrange() will give them. Error if no schedule of it compiles.
+    int64_t cycles_of(const Graph &graph, const PlacedNode &node, bool arranged, Effort effort) {
+        std::vector<std::shared_ptr<const Workload>> workloads = {node.workload};
+        if (arranged)
+            for (const Arrangement &arrangement : node.workload->arrangements(machine_))
+                if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr) workloads.push_back(arrangement.workload);
+        std::optional<int64_t> least;
+        std::string failure;
+        for (const std::shared_ptr<const Workload> &workload : workloads) {
+            try {
+                const int64_t cycles = kernels_.cycles(*node.op, workload, effort);
+                least = std::min(cycles, least.value_or(cycles));
+            } catch (const Error &error) {
+                failure = error.what();
+            }
+        }
+        if (!least) throw Error(failure);
+        return *least;
+    }
+
     // What one kernel computes in fewer cycles than several.
     using FindFusions = std::function<std::vector<Fusion>(Graph &, const std::vector<PlacedNode> &, const FusionSavings &)>;
-    void fuse(Graph &graph, std::vector<PlacedNode> &placed, const FindFusions &find) {
+    void fuse(Graph &graph, std::vector<PlacedNode> &placed, const FindFusions &find, bool arranged) {
         const auto saves = [&](const Fusion &fusion) -> int64_t {
             if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
             loadable::FusionT found;
             found.kernel = title_of(fusion.kernel);
-            const auto together = [&](Effort effort) { return kernels_.cycles(*fusion.kernel.op, fusion.kernel.workload, effort); };
+            const auto together = [&](Effort effort) { return cycles_of(graph, fusion.kernel, arranged, effort); };
             const auto apart = [&](Effort effort) {
                 try {
                     int64_t sum = 0;
                     for (const int32_t node : fusion.nodes) {
                         const PlacedNode &part = placed[static_cast<size_t>(node)];
-                        if (part.place == PlacedNode::Device) sum += kernels_.cycles(*part.op, part.workload, effort);
+                        if (part.place == PlacedNode::Device) sum += cycles_of(graph, part, arranged, effort);
                     }
                     return sum;
                 } catch (const Error &) {

@@ -62,8 +62,7 @@ private:
         }
         // Where every channel has a kernel of its own, what is around the convolution makes it one of channels innermost.
         if (data->sizes[1] != 1 || node.integer("groups") != data->sizes[0] || node.integer("groups") == 1) {
-            // An image that is not there yet is not worth turning, but the result is. Of few channels it would fill few lanes.
-            constexpr int64_t least_channels = 32;
+            // An image that is not there yet is not worth turning, but the result is.
             if (windows_ && (inside(image) || data->sizes[1] >= least_channels)) stand_between(node);
             return;
         }
@@ -75,7 +74,10 @@ private:
     }
 
     void pooling(Node &node) {
-        if (windows_ && inside(node.tensor("self"))) stand_between(node);
+        const ValueId image = node.tensor("self");
+        if (!windows_ || sizes(image).size() != 4) return;
+        const SymInt &channels = sizes(image)[1];
+        if (inside(image) || (channels.is_constant() && channels.value() >= least_channels)) stand_between(node);
     }
     // A call between the transpose that made its image and one behind it: one kernel with these.
     void stand_between(Node &node) {
@@ -116,12 +118,21 @@ private:
 
     void of_two(Node &node) {
         std::vector<NamedArgument> arguments = node.arguments;
+        std::vector<ValueId *> operands;
+        int known = 0;
         for (NamedArgument &argument : arguments) {
             if (argument.name != "self" && argument.name != "other") continue;
-            const auto *id = std::get_if<ValueId>(&argument.value);
-            const ValueId operand = id != nullptr ? inside(*id) : ValueId{};
-            if (!operand || sizes(*id) != sizes(node.outputs[0])) return;
-            argument.value = operand;
+            auto *id = std::get_if<ValueId>(&argument.value);
+            if (id == nullptr || sizes(*id) != sizes(node.outputs[0])) return;
+            known += static_cast<bool>(inside(*id));
+            operands.push_back(id);
+        }
+        // Of two images one may be turned, so that what is behind them stays there.
+        if (known < (windows_ ? 1 : 2)) return;
+        for (ValueId *id : operands) {
+            ValueId there = inside(*id);
+            if (!there) there = inside_[*id] = turned_in(*id, node);
+            *id = there;
         }
         become(node, insert(make_call(node.target, std::move(arguments), node), node));
     }
@@ -144,6 +155,8 @@ private:
         const ValueId result = rewriter_.insert(std::move(call), graph_.value(node.outputs[0]).name + "_places", dense_type(graph_.type(self).dtype, {all[0], all[3]}));
         node = make_call("aten::view", {{"self", result}, {"size", sizes(node.outputs[0])}}, node);
     }
+
+    static constexpr int64_t least_channels = 32;   // fewer fill few lanes
 
     Graph &graph_;
     Rewriter &rewriter_;
