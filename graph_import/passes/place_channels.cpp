@@ -76,8 +76,22 @@ private:
     void pooling(Node &node) {
         const ValueId image = node.tensor("self");
         if (!windows_ || sizes(image).size() != 4) return;
+        if (inside(image)) return stand_between(node);
+        // A chain may begin behind it.
         const SymInt &channels = sizes(image)[1];
-        if (inside(image) || (channels.is_constant() && channels.value() >= least_channels)) stand_between(node);
+        if (!channels.is_constant() || channels.value() < least_channels) return;
+        const Node *before = rewriter_.producer(image);
+        const bool alone = uses_[static_cast<size_t>(image.index)].size() == 1 && !graph_.is_output(image);
+        if (node.target != "aten::max_pool2d" || before == nullptr || !alone || (before->target != "aten::relu" && before->target != "aten::hardtanh")) return stand_between(node);
+        // What keeps the order of elements is that of fewer, and there, behind the maxima.
+        Node behind = *before;
+        std::vector<NamedArgument> arguments = node.arguments;
+        for (NamedArgument &argument : arguments)
+            if (argument.name == "self") argument.value = before->tensor("self");
+        const ValueId largest = rewriter_.insert(make_call(node.target, std::move(arguments), node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
+        for (NamedArgument &argument : behind.arguments)
+            if (argument.name == "self") argument.value = turned_in(largest, node);
+        become(node, insert(make_call(behind.target, std::move(behind.arguments), node), node));
     }
     // A call between the transpose that made its image and one behind it: one kernel with these.
     void stand_between(Node &node) {
@@ -161,6 +175,7 @@ private:
     Graph &graph_;
     Rewriter &rewriter_;
     const bool windows_;
+    const std::vector<std::vector<int32_t>> uses_ = graph_.uses();   // before anything changed
     std::map<ValueId, ValueId> inside_;   // of images, by the values that hold them as PyTorch does
 };
 

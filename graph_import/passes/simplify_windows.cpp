@@ -1,5 +1,4 @@
-// Padding joins the convolution behind it, adaptive pooling becomes the pooling or the mean that it is, and what keeps the order of elements goes behind the
-// maxima of windows.
+// Padding joins the convolution behind it, and adaptive pooling becomes the pooling or the mean that it is.
 #include <algorithm>
 
 #include "graph_import/padding.h"
@@ -55,26 +54,6 @@ bool unify_adaptive(const Graph &graph, Node &node) {
     return true;
 }
 
-// max_pool(relu(x)) is relu(max_pool(x)), of fewer elements. Of few it would only leave the kernel of what is in front of it.
-void take_maxima_first(Graph &graph, Rewriter &rewriter, const std::vector<std::vector<int32_t>> &uses, Node &node) {
-    constexpr int64_t many = 1 << 14;
-    if (node.target != "aten::max_pool2d") return;
-    const ValueId image = node.tensor("self"), result = node.outputs[0];
-    const Node *before = rewriter.producer(image);
-    if (before == nullptr || (before->target != "aten::relu" && before->target != "aten::hardtanh") || uses[static_cast<size_t>(image.index)].size() != 1 || graph.is_output(image)) return;
-    const Sizes &all = graph.type(image).sizes, &few = graph.type(result).sizes;
-    if (!is_constant(all) || !is_constant(few)) return;
-    if (const int64_t elements = element_count(all).value(); elements < many || elements < 2 * element_count(few).value()) return;
-    Node pool = node, behind = *before;
-    for (NamedArgument &argument : pool.arguments)
-        if (argument.name == "self") argument.value = before->tensor("self");
-    const ValueId largest = rewriter.insert(std::move(pool), graph.value(result).name + "_largest", graph.type(result));
-    for (NamedArgument &argument : behind.arguments)
-        if (argument.name == "self") argument.value = largest;
-    node = make_call(behind.target, std::move(behind.arguments), node);
-    rewriter.count();
-}
-
 bool changes_nothing(const Graph &graph, const Node &node) {
     const bool adaptive = node.target.find("adaptive_avg_pool") != node.target.npos;
     if (!adaptive && !is_padding(node)) return false;
@@ -86,15 +65,12 @@ bool changes_nothing(const Graph &graph, const Node &node) {
 
 int simplify_windows(Graph &graph) {
     Rewriter rewriter(graph);
-    const auto uses = graph.uses();
     return rewriter.sweep([&](Node &node) {
         if (changes_nothing(graph, node)) {
             rewriter.replace(node.outputs[0], node.tensor("self"));
             node.target.clear();
         } else if (join_padding(rewriter, node) || unify_adaptive(graph, node)) {
             rewriter.count();
-        } else {
-            take_maxima_first(graph, rewriter, uses, node);
         }
     });
 }
