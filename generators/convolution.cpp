@@ -118,10 +118,8 @@ private:
         const Expr at = plan_.in_line ? Expr(r.x) : r.y * plan_.strip_columns + r.x;
         sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b) : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
-        // Nothing else is done with results that are not turned back.
-        const auto result = [&](const Expr &sum) { return shape_.channels_last ? shape_.epilogue.apply(sum) : sum; };
-        if (one_size()) finished(o, p, yb, co, g, b) = result(sums(o, p % strip, p / strip, yb, co, g, b));
-        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = result(sums(o, product.all.x, product.all.y, yb, product.all.z, g, b));
+        if (one_size()) finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
+        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
     }
     // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
     Expr image_of(const Strips &strips) {
@@ -134,7 +132,9 @@ private:
     bool one_size() const { return products_.size() == 1; }
     void define_result() {
         if (shape_.channels_last) {
-            out(o, p, yb, g, b) = finished(o % lanes, p, yb, o / lanes, g, b);
+            // Behind the products of all strips: code beside theirs would leave the instruction cache.
+            if (shape_.epilogue) behind(o, p, yb, co, g, b) = shape_.epilogue.apply(finished(o, p, yb, co, g, b));
+            out(o, p, yb, g, b) = (shape_.epilogue ? behind : finished)(o % lanes, p, yb, o / lanes, g, b);
             return;
         }
         // Back: 32 places are the weights, and row i of the product is output channel i.
@@ -175,9 +175,16 @@ private:
         const int strides[] = {1, place, plan_.block_step * row, out_, static_cast<int>(shape_.rows()) * row};
         for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
         finished.compute_at(out, one_size() ? oo : yb).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
-        if (one_size()) two_slots(finished, tiles_of(out_) * blocks());
-        else finished.bound_extent(co, tiles_of(out_));
+        if (!one_size()) finished.bound_extent(co, tiles_of(out_));
+        else if (!shape_.epilogue) two_slots(finished, tiles_of(out_) * blocks());
         in_pads({finished});
+        if (!shape_.epilogue) return;
+        // As many places in straight-line code as let masks be waited for.
+        const int together = 4 * static_cast<int>(machine_.pad.count);
+        Var pu("p_unroll");
+        behind.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, round_up(plan_.pixels, together)).split(p, p, pu, together).reorder(o, pu, p);
+        two_slots(behind, tiles_of(out_) * blocks());
+        in_pads({behind});
     }
     void schedule_result() {
         const int extents[] = {plan_.pixels, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
@@ -283,7 +290,7 @@ private:
 
     ImageParam f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"}, st{"st"}, rx{"rx"}, ry{"ry"};
-    Func raw_kernel{"raw_kernel"}, finished{"finished"}, planes{"planes"}, out{"Y_out"};
+    Func raw_kernel{"raw_kernel"}, finished{"finished"}, planes{"planes"}, behind{"behind"}, out{"Y_out"};
     Turn turned_kernel{"turned_kernel"}, back{"back"};
     std::vector<Products> products_;
     RDom tap_of{0, taps_, 0, channel_tiles_, "tap_of"};

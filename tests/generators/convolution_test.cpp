@@ -454,6 +454,7 @@ TEST(Convolution, WithPointwiseOperatorsBehind) {
     for (const auto &[expression, shape, machine] : {Case{"relu(conv2d(x, w, b, padding=1))", "1x20x9x11,40x20x3x3,40", "ax01"}, Case{"relu(conv2d(x, w, padding=[1,0,2,1], stride=2))", "2x5x12x10,7x5x4x2", "ax01-psum"},
                                                      Case{"relu(conv2d(x, w, b, padding=1, weight_layout=packed))", "1x3x16x16,8x3x3x3,8", "ax01-psum"},
                                                      Case{"silu(conv2d(x, w, b, weight_layout=banded))", "1x3x8x8,4x3x3x3,4", "fsim"}, Case{"leaky_relu(mul(conv2d(x, w, groups=32), 0.5))", "1x32x8x8,32x1x3x3", "ax01"},
+                                                     Case{"relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))", "1x9x7x64,64x64x3x3,64", "ax01"}, Case{"hardtanh(conv2d(x, w, layout=nhwc, padding=[1,0,2,1], stride=2), min_val=0, max_val=6)", "2x9x7x40,36x40x3x3", "ax01-psum"},
                                                      Case{"relu(conv1d(x, w, b, dilation=2))", "2x33x40,6x33x3,6", "ax01"}, Case{"hardtanh(conv_depthwise_nhwc(x, w, b, padding=1, stride=[1,2]), min_val=0, max_val=6)", "1x7x9x40,3x3x40,40", "ax01"},
                                                      Case{"gelu(conv_depthwise_nhwc(x, w))", "2x5x6x32,2x3x32", "fsim"}}) {
         const std::shared_ptr<const Workload> workload = find_operator(expression).workload({{"shape", shape}});
@@ -467,6 +468,19 @@ TEST(Convolution, WithPointwiseOperatorsBehind) {
     EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, x))"); }), "conv2d(x, x): x is given twice");
     EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w, pading=1))").workload({{"shape", "1x3x8x8,4x3x3x3"}}); }), "conv2d has no argument 'pading'");
     EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w))").workload({{"shape", "1x3x8x8,4x2x3x3"}}); }), "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
+}
+
+// With channels innermost what is behind the sums is a loop of its own for all strips of 32 channels, of one size or of two.
+TEST(Convolution, PointwiseOperatorsBehindPlacesOfAllStrips) {
+    const std::shared_ptr<const Workload> workload = find_operator("relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))").workload({{"shape", "1x7x9x32,64x32x3x3,64"}});
+    const Machine machine = find_machine("ax01");
+    const Evaluator evaluator(workload, machine, 5);
+    for (const int64_t alike : {0, 1}) {
+        Point point = workload->naive_point(machine);
+        for (const auto &[name, value] : {std::pair{"rows", int64_t{7}}, {"strip_rows", int64_t{3}}, {"strip_columns", int64_t{9}}, {"sums_in_registers", int64_t{1}}, {"row_unroll", int64_t{1}}, {"strips_alike", alike}, {"back_at_end", 1 - alike}}) point.set(name, value);
+        ASSERT_EQ(violation(workload->space(machine), point), "") << point.assignments();
+        EXPECT_EQ(evaluator.verify(point), "") << alike;
+    }
 }
 
 // An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.
