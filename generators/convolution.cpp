@@ -118,7 +118,8 @@ private:
         const Expr at = plan_.in_line ? Expr(r.x) : r.y * plan_.strip_columns + r.x;
         sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b) : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
-        if (one_size()) finished(o, p, yb, co, g, b) = sums(o, p % strip, p / strip, yb, co, g, b);
+        const Expr sum = sums(o, p % strip, p / strip, yb, co, g, b);
+        if (one_size()) finished(o, p, yb, co, g, b) = shape_.channels_last && !plan_.epilogue_apart(shape_) ? shape_.epilogue.apply(sum) : sum;
         else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
     }
     // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
@@ -133,8 +134,8 @@ private:
     void define_result() {
         if (shape_.channels_last) {
             // Behind the products of all strips: code beside theirs would leave the instruction cache.
-            if (shape_.epilogue) behind(o, p, yb, co, g, b) = shape_.epilogue.apply(finished(o, p, yb, co, g, b));
-            out(o, p, yb, g, b) = (shape_.epilogue ? behind : finished)(o % lanes, p, yb, o / lanes, g, b);
+            if (plan_.epilogue_apart(shape_)) behind(o, p, yb, co, g, b) = shape_.epilogue.apply(finished(o, p, yb, co, g, b));
+            out(o, p, yb, g, b) = (plan_.epilogue_apart(shape_) ? behind : finished)(o % lanes, p, yb, o / lanes, g, b);
             return;
         }
         // Back: 32 places are the weights, and row i of the product is output channel i.
@@ -176,9 +177,9 @@ private:
         for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
         finished.compute_at(out, one_size() ? oo : yb).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
         if (!one_size()) finished.bound_extent(co, tiles_of(out_));
-        else if (!shape_.epilogue) two_slots(finished, tiles_of(out_) * blocks());
+        else if (!plan_.epilogue_apart(shape_)) two_slots(finished, tiles_of(out_) * blocks());
         in_pads({finished});
-        if (!shape_.epilogue) return;
+        if (!plan_.epilogue_apart(shape_)) return;
         // As many places in straight-line code as let masks be waited for.
         const int together = 4 * static_cast<int>(machine_.pad.count);
         Var pu("p_unroll");

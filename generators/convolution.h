@@ -195,6 +195,8 @@ struct ConvolutionPlan {
     int tiles_turned_back() const;
     int stored_places() const { return in_line ? strips * strip_columns : pixels / rows * stored_rows; }   // of all strips
     int stored_pixels() const { return std::max(round_up(pixels, lanes), stored_places()); }
+    // With channels innermost what is behind the results is a loop of its own, for several strips together.
+    bool epilogue_apart(const ConvolutionShape &shape) const { return shape.channels_last && shape.epilogue && strips > 1; }
 };
 
 // Sums over 32 lanes in float32, rounded to bf16, and in bf16, beginning with the bias, over the rows of the kernel, its columns and the

@@ -36,8 +36,8 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const int64_t columns = std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, machine.pad.count), shape.columns() + before);
     const int64_t image = frame.rows * columns * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
     const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
-    const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks), leave = point["strips_alike"] || shape.epilogue ? outputs : 0;
-    const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : shape.epilogue ? 1 : 0)) * pixels;
+    const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks), leave = point["strips_alike"] || plan.epilogue_apart(shape) ? outputs : 0;
+    const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : plan.epilogue_apart(shape) ? 1 : 0)) * pixels;
     // A loop over places with the sums in the pads does not know the pad of each: then one has them all.
     return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought + (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
