@@ -76,6 +76,10 @@ struct AttentionShape {
     bool queries_pass(const Machine &machine, int64_t rows, int64_t blocks, int64_t heads) const { return results_pass(machine, rows, blocks, heads) && skips_hidden(rows); }
     // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?
     bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
+    // Do values come a tile of keys at a time, while those of the one before are turned? Where tiles are alike, and not whole heads or blocks of keys come so, or columns, where queries stream.
+    bool values_by_tiles(const Machine &machine, int64_t heads, int64_t stream) const {
+        return machine.timed() && stream == 0 && keys % lanes == 0 && keys > lanes && width % lanes == 0 && key_blocks() == 1 && !comes_by_heads(machine, heads);
+    }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }
     // May all queries of a head pass between two loads of weights for the scores?
@@ -84,6 +88,8 @@ struct AttentionShape {
         if (whole_rows()) return !causal || (tiles_of(queries) == tiles_of(keys) && keys >= queries && queries > lanes);
         return key_blocks() == 1 && keys % lanes == 0 && queries % (2 * lanes) == 0 && (!causal || keys >= queries);
     }
+    // Do the weights of rows, of which so many stream in straight-line code, take the rows of their scores? Sums of p by groups of rows that stream are a tile of their own.
+    bool weights_over_scores(int64_t stream) const { return stream == 0 || whole_rows(); }
     // Do they, and how many of them in straight-line code? 0: those of a block pass.
     static int64_t streamed(const Point &point) { return point.contains("stream") ? point["stream"] : 0; }
     // Between the rows of two tiles of p there is room for so many iterations in front of the loop that makes whole rows, which needs no code of its own to begin then.

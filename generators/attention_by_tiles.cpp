@@ -84,12 +84,15 @@ private:
         define(Y, of_queries({d, i, c}), strict_float(sum(of_queries({d, i, c})) * inverse(of_queries({i}))));
     }
 
+    // The sums of groups.
+    int rows_behind() const override { return summed_rows_ > 0 ? groups_ * static_cast<int>(machine_.pad.count) : 0; }
+
     // The largest score of some rows, in registers, and p of all their tiles.
     void schedule_softmax() override {
         LoopLevel group(p, i);
         if (summed_rows_ > 0) {
             const int round = static_cast<int>(machine_.pad.count);
-            at_block(p, nullptr, stored_rows() - rows_ + (groups_ - 1) * round + 1, groups_ * round);
+            at_block(p, nullptr, stored_rows() - rows_ + (groups_ - 1) * round + 1, rows_behind());
             schedule_group(p.update().reorder(j, weighed[0], weighed[1], weighed[2], ib), weighed[0], weighed[1], made, of_made);
             Var one("group_unroll");
             group_total.compute_at(out, io).bound(j, 0, lanes).bound_extent(o, groups_).bound_extent(ib, blocks_).vectorize(j, lanes);

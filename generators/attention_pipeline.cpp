@@ -18,7 +18,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
       whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
       streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1), spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
-      summed_rows_(static_cast<int>(AttentionShape::summed(point))),
+      summed_rows_(static_cast<int>(AttentionShape::summed(point))), p(shape.weights_over_scores(AttentionShape::streamed(point)) ? "p_over_X" : "p"),
       q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
       unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
@@ -308,8 +308,8 @@ void AttentionPipeline::result_at_block(Func f) const {
         at_block_beside(f);
     }
 }
-void AttentionPipeline::at_keys(Func f, bool AttentionBatch::*has) const {
-    at_block(f, has);
+void AttentionPipeline::at_keys(Func f, bool AttentionBatch::*has, int more_rows, int more_stored) const {
+    at_block(f, has, more_rows, more_stored);
     if (key_blocks_ > 1) f.compute_at(keys_at_).bound_extent(kb, 1);
 }
 // Keys and values stay for all queries of a head.
@@ -385,7 +385,7 @@ void AttentionPipeline::schedule_values() {
     of_heads(Vt, &AttentionBatch::keys);
     // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
-    const bool in_tiles = keys_ % lanes == 0 && width_ % lanes == 0 && key_tiles_ > 1 && key_blocks_ == 1 && machine_.timed() && !heads_come && !streams_;
+    const bool in_tiles = shape_.values_by_tiles(machine_, heads_, streams_);
     const bool in_columns = streams_ && !heads_come && width_ % lanes == 0 && width_ > lanes;
     if (key_blocks_ > 1) come_by_blocks(Vs);
     else if (in_columns) Vs.compute_at(Vt, co).hoist_storage_root().ring_buffer(2);
@@ -442,7 +442,7 @@ void AttentionPipeline::schedule_queries() {
 void AttentionPipeline::schedule_scores() {
     if (streams_) return schedule_streamed_scores();
     // A visit of the array, weights and the rows of a block, is an iteration of a loop over tiles.
-    at_keys(X);
+    at_keys(X, nullptr, 0, rows_behind());
     X.bound_extent(tt, key_tiles_);
     int update = 0;
     for (Dot &dot : scores_) {
@@ -464,7 +464,7 @@ void AttentionPipeline::schedule_scores() {
 }
 
 void AttentionPipeline::schedule_streamed_scores() {
-    at_rows(X, spare_rows_);
+    at_rows(X, spare_rows_, rows_behind());
     X.bound_extent(tt, key_tiles_);
     const auto of_all_heads = [&](std::vector<VarOrRVar> loops) {
         if (heads_ > 1) loops.push_back(batch_.var(0));

@@ -38,6 +38,8 @@ protected:
     // p from the scores X; Y from the sums of p V.
     virtual void define_softmax() = 0;
     virtual void define_result() = 0;
+    // Rows of each tile of p that are behind those of its queries.
+    virtual int rows_behind() const { return 0; }
     virtual void schedule_softmax() = 0;
     virtual void schedule_result() = 0;
 
@@ -80,7 +82,7 @@ protected:
     void at_block(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     void at_block_beside(Func f) const;
     void result_at_block(Func f) const;
-    void at_keys(Func f, bool AttentionBatch::*has = nullptr) const;
+    void at_keys(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     int stored_rows() const;
     // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too
     // few to make up for what more code and row offsets cost around them.
@@ -143,7 +145,7 @@ protected:
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"}, o{"o"};
-    Func X{"X"}, p{"p"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
+    Func X{"X"}, p, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
     RDom r{0, lanes, "r"}, in_group{0, std::max(1, summed_rows_), "in_group"};
     Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <set>
 
 #include "isa/vectors.h"
@@ -16,9 +17,14 @@ constexpr int64_t largest_block = 64;
 
 bool divides(int64_t a, int64_t b) { return b % a == 0; }
 
+// Rows in the pads for the queries between which scores stay.
+int64_t stored_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    return ceil_div(shape.block_rows(point), machine.pad.count) * machine.pad.count * shape.blocks_together(point);
+}
+
 // Rows of all pads together that the buffers of a point take.
 int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    const int64_t round = machine.pad.count, rows = shape.block_rows(point), together = shape.blocks_together(point), stored = (rows + round - 1) / round * round * together;
+    const int64_t round = machine.pad.count, rows = shape.block_rows(point), together = shape.blocks_together(point), stored = stored_rows(shape, machine, point);
     const int64_t key_tiles = shape.tiles_together(), depth_tiles = tiles_of(shape.depth), width_tiles = shape.width_tiles(point);
     const bool by_blocks = shape.key_blocks() > 1;
     const int64_t slots = machine.timed() && shape.comes_by_blocks(rows, together) ? 2 : 1;   // of queries and results, which come and go
@@ -26,8 +32,9 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
     const int64_t two_blocks = 2 * stored / together;
     const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come || by_blocks ? 2 : key_heads;
-    int64_t sum = lanes * key_tiles * (kv_slots * (depth_tiles + tiles_of(shape.width)) + key_heads * width_tiles) + lanes;
-    sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * (2 * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    const int64_t value_tiles = shape.values_by_tiles(machine, heads, AttentionShape::streamed(point)) ? 2 : kv_slots * key_tiles;
+    int64_t sum = lanes * (key_tiles * (kv_slots * depth_tiles + key_heads * width_tiles) + value_tiles * tiles_of(shape.width)) + lanes;
+    sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * ((shape.weights_over_scores(AttentionShape::streamed(point)) ? 1 : 2) * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
     // The sums of p, each of a tile in a round of the pads, and over all tiles.
     if (const int64_t summed = AttentionShape::summed(point); summed > 0 && AttentionShape::streamed(point) == 0) sum += rows / summed * together * heads * (round * key_tiles + 1);
     sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
@@ -41,7 +48,16 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     if (shape.causal) sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles : shape.whole_rows() ? lanes * (key_tiles + 1) : lanes);
     return sum + round;
 }
-bool fits(const AttentionShape &shape, const Machine &machine, const Point &point) { return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * 15 / 16; }
+// What the softmax takes a few rows at a time lies in as few pads: scores, which weights take the place of. All else goes round all pads.
+bool fits(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    const int64_t round = machine.pad.count, all = pad_rows(shape, machine, point);
+    const bool few_pads = shape.weights_over_scores(AttentionShape::streamed(point)) && point.contains("softmax_unroll");
+    const int64_t pads = few_pads ? std::gcd(point["softmax_unroll"], round) : round, scores = stored_rows(shape, machine, point) * point["heads"] * shape.tiles_together();
+    return ceil_div(scores, pads) + ceil_div(all - scores, round) <= machine.pad_rows() * 15 / 16;
+}
+
+// The naive point's, of a block of so many rows.
+int64_t naive_softmax_unroll(int64_t block) { return block % 4 == 0 ? 4 : 1; }
 
 // Cycles of the softmax of a block of so many rows: by tiles, each step takes at least its latency. Whole rows overlap the next ones where
 // few values are under way, as far as these may live; others run one group after the other.
@@ -76,7 +92,7 @@ AttentionShape AttentionShape::on(const Machine &machine) const {
     AttentionShape shape = *this;
     // As many as leave room for the largest block of queries.
     const int64_t block = std::min(largest_block, queries);
-    Point point = {{"rows", block}, {"row_unroll", block}, {"heads", 1}};
+    Point point = {{"rows", block}, {"row_unroll", block}, {"softmax_unroll", naive_softmax_unroll(std::min<int64_t>(queries, lanes))}, {"heads", 1}};
     if (shape.key_tiles > 0 || !takes_key_blocks() || fits(shape, machine, point)) return shape;
     for (shape.key_tiles = 16; shape.key_tiles > 2; shape.key_tiles /= 2) {
         if (causal) point.set("rows", shape.key_tiles * lanes);
@@ -114,7 +130,7 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
             const int64_t all = block * shape.blocks_together(point);
             const bool seen = !shape.causal || (block % lanes == 0 && all == tiles_of(shape.keys) * lanes);
             if (shape.whole_rows()) return point["stream"] == 0 || (all >= shape.queries && seen && fits(shape, machine, point));
-            return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
+            return point["stream"] == 0 || (point["heads"] == 1 && block * shape.blocks_together(point) == shape.queries && block % lanes == 0 && lanes % point["softmax_unroll"] == 0 && fits(shape, machine, point) &&
                                             (!shape.causal || shape.skips_hidden(block)));
         });
     }
@@ -152,7 +168,7 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
     space.constraint("heads", {"rows", "row_unroll", "heads"}, "Heads are together where all of their queries are.", [queries = shape.queries](const Point &point) {
         return point["heads"] == 1 || point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
     });
-    std::vector<std::string> kept = {"rows", "row_unroll", "heads"};
+    std::vector<std::string> kept = {"rows", "row_unroll", "softmax_unroll", "heads"};
     if (shape.may_sum_groups(machine)) kept.push_back("sum_unroll");
     space.constraint("pads", kept, "Keys and values of the heads and the scores of their queries fit the pads together.", [shape, machine](const Point &point) {
         return fits(shape, machine, point);
@@ -163,7 +179,7 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
 Point attention_naive_point(const AttentionShape &shape, const Machine &machine) {
     if (shape.key_blocks() > 1 && shape.causal) return {{"rows", shape.key_tiles * lanes}, {"row_unroll", largest_block}, {"softmax_unroll", 4}, {"weight_unroll", 4}, {"heads", 1}};
     const int64_t block = std::min<int64_t>(shape.queries, lanes), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
-    Point point = {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", block % 4 == 0 ? 4 : 1}, {"weight_unroll", 4}, {"heads", 1}};
+    Point point = {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", naive_softmax_unroll(block)}, {"weight_unroll", 4}, {"heads", 1}};
     if (shape.may_stream(machine)) point.set("stream", 0);
     if (shape.may_sum_groups(machine)) point.set("sum_unroll", 0);
     return point;

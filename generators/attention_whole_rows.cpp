@@ -106,9 +106,11 @@ private:
     // p has been divided: without quotients the sums are what is asked for.
     void define_result() override { define(Y, of_queries({d, i, c}), sums(own({d, i, c}))); }
 
+    int rows_behind() const override { return streams_ ? static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_ : 0; }
+
     // The softmax of some rows.
     void schedule_softmax() override {
-        if (streams_) at_rows(p, 0, static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_);
+        if (streams_) at_rows(p, 0, rows_behind());
         Var all("all_rows");
         for (size_t n = 0; n < whole_.size(); n++) {
             WholeRows &rows = whole_[n];

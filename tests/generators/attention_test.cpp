@@ -209,6 +209,30 @@ TEST(Attention, SumsGroupsInFewerCycles) {
     }
 }
 
+// Weights take the rows of their scores, so that twice as many queries go through each step together, whose code is fetched once for them, and the pads hold the scores of 64 queries
+// and as many keys as leave no room for weights beside them.
+TEST(Attention, WeightsTakeTheRowsOfScores) {
+    const Machine machine = find_machine("ax01");
+    Point point = {{"rows", 256}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 32}};
+    for (const char *causal : {"false", "true"}) {
+        SCOPED_TRACE(causal);
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", causal}});
+        const Evaluator evaluator(workload, machine);
+        point.set("rows", 256);
+        const Evaluation fewer = evaluator.evaluate(point);
+        point.set("rows", 512);
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        const Evaluation more = evaluator.evaluate(point);
+        ASSERT_EQ(fewer.status, Evaluation::Ok) << fewer.reason;
+        ASSERT_EQ(more.status, Evaluation::Ok) << more.reason;
+        EXPECT_LT(more.cycles, fewer.cycles);
+    }
+    const std::shared_ptr<const Workload> longer = find_operator(name).workload({{"shape", "64x64,4096x64,4096x64"}});
+    point.set("rows", 64);
+    EXPECT_EQ(violation(longer->space(machine), point), "");
+    EXPECT_EQ(Evaluator(longer, machine).verify(point), "");
+}
+
 // Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
 // this one where all blocks are alike.
 TEST(Attention, JoinsBlocksOfKeys) {
