@@ -22,6 +22,7 @@ struct PointerKey {
     int copy = 0;
     bool stores = false;            // reads and writes that move with a loop: where iterations overlap, they are at different rows
     bool wraps = false;             // may be below zero: wrapped inside the pad
+    int64_t window = 0;             // which of several ranges of constant rows, where one pointer for all would take many offsets
     auto operator<=>(const PointerKey &) const = default;
 };
 
@@ -31,6 +32,7 @@ public:
 
     void run() {
         choose_copies(kernel_.body);
+        choose_windows();
         std::map<PointerKey, Reg> pointers;
         lower(kernel_.body, pointers);
     }
@@ -175,6 +177,48 @@ private:
         }
     }
 
+    // A pointer that moves serves accesses at constant distances, each of which is a constant in a register. Where these are many, as those of places in several
+    // rows of an image, so many that they leave no register for others, a pointer for each range of them needs the same few distances in all.
+    void choose_windows() {
+        constexpr size_t many = 32, fewest_saved = 2;
+        if (!spread_) return;
+        std::map<PointerKey, std::set<int64_t>> rows;
+        collect_rows(kernel_.body, rows);
+        for (const auto &[key, used] : rows) {
+            if (used.size() <= many) continue;
+            std::vector<int64_t> best;
+            size_t fewest = used.size() / fewest_saved;
+            for (int64_t reach = 1; reach < *used.rbegin() - *used.begin(); reach *= 2) {
+                std::vector<int64_t> starts;
+                std::set<int64_t> distances;
+                for (int64_t row : used) {
+                    if (starts.empty() || row - starts.back() > reach) starts.push_back(row);
+                    distances.insert(row - starts.back());
+                }
+                if (starts.size() + distances.size() > fewest) continue;
+                fewest = starts.size() + distances.size();
+                best = starts;
+            }
+            if (!best.empty()) windows_[key] = best;
+        }
+    }
+    void collect_rows(const Body &body, std::map<PointerKey, std::set<int64_t>> &rows) {
+        for (const Node &node : body) {
+            if (node.op && node.op->access && !node.op->access->row.terms.empty()) {
+                PointerKey key = key_of(*node.op);
+                key.copy = 0;
+                rows[key].insert(constant_row(*node.op));
+            }
+            if (node.loop) collect_rows(node.loop->body, rows);
+            if (node.branch) collect_rows(node.branch->body, rows);
+        }
+    }
+    int64_t window_of(PointerKey key, int64_t row) const {
+        key.copy = 0;
+        const auto it = windows_.find(key);
+        return it == windows_.end() ? 0 : std::upper_bound(it->second.begin(), it->second.end(), row) - it->second.begin();
+    }
+
     PointerKey key_of(const Op &op) {
         const PadAccess &access = *op.access;
         const Allocation &allocation = kernel_.allocations[access.allocation];
@@ -186,6 +230,7 @@ private:
             key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
         key.wraps = may_be_below_zero(key);
+        key.window = window_of(key, constant_row(op));
         return key;
     }
 
@@ -233,7 +278,12 @@ private:
     Reg pointer(const PointerKey &key, std::map<PointerKey, Reg> &pointers, Body &out) {
         if (const auto it = pointers.find(key); it != pointers.end()) return it->second;
         Reg r;
-        if (key.wraps) {
+        if (key.window != 0) {
+            // What no loop advances: one pointer for all ranges.
+            PointerKey whole = key;
+            whole.window = 0;
+            r = pointer(whole, pointers, out);
+        } else if (key.wraps) {
             PointerKey whole = key;
             whole.wraps = false;
             const Reg p = pointer(whole, pointers, out);
@@ -328,8 +378,9 @@ private:
             // What the pointer is as far as this loop and those around it decide.
             PointerKey key = full, rest = full;
             bool linear = true;
-            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = key.wraps = false;
+            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = key.wraps = false, key.window = 0;
             rest.stores = false;
+            rest.window = 0;
             int64_t bytes = 0;
             if (std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); }) > 0) rest.wraps = false;
             for (auto [atom, coefficient] : key.terms)
@@ -422,6 +473,7 @@ private:
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
     std::set<const Op *> moving_stores_;
+    std::map<PointerKey, std::vector<int64_t>> windows_;   // of pointers without regard to copies: the first row of each
     std::map<Reg, int64_t> first_row_of_;   // rows that a pointer is already ahead by
     int64_t first_row(Reg pointer) const {
         const auto it = first_row_of_.find(pointer);

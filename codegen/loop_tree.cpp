@@ -82,14 +82,26 @@ Loop *innermost_of(const Loop &loop) {
     return last != nullptr && !has_loop(last->body) ? last : nullptr;
 }
 
-std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop) {
-    if (Loop *inner = innermost_of(loop)) return {inner, loop.extent};
+// The one loop inside of a loop; nothing where there are several.
+static Loop *only_loop_of(const Loop &loop) {
     Loop *only = nullptr;
     for (const Node &node : loop.body) {
         if (!node.loop) continue;
-        if (only != nullptr) return {nullptr, 0};
+        if (only != nullptr) return nullptr;
         only = node.loop.get();
     }
+    return only;
+}
+
+Loop *loop_around_innermost(Loop &loop) {
+    if (innermost_of(loop) != nullptr) return &loop;
+    Loop *only = only_loop_of(loop);
+    return only != nullptr ? loop_around_innermost(*only) : nullptr;
+}
+
+std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop) {
+    if (Loop *inner = innermost_of(loop)) return {inner, loop.extent};
+    const Loop *only = only_loop_of(loop);
     if (only == nullptr) return {nullptr, 0};
     const auto [inner, turns] = innermost_of_nest(*only);
     return {inner, loop.extent * turns};

@@ -42,6 +42,8 @@ Loop *longest_loop(const Body &body);
 Loop *innermost_of(const Loop &loop);
 // The same where it may be inside of loops that are the only ones where they stand, and how many turns of all these there are.
 std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop);
+// The loop right around that one.
+Loop *loop_around_innermost(Loop &loop);
 
 // Where the next iteration must have waited for the result that leaves at `at`, if nothing behind it in this one must.
 std::optional<size_t> first_use_in_next(const Body &body, size_t at);

@@ -155,7 +155,8 @@ private:
         constexpr int64_t longer = 4;   // one of so many cycles
         const int64_t least = std::ranges::min_element(variants, {}, &Variant::cycles)->cycles;
         std::erase_if(variants, [&](const Variant &variant) { return variant.cycles > least + least / longer; });
-        densest_[b] = std::move(std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); })->packets);
+        Variant &densest = densest_[b] = std::move(*std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); }));
+        densest.cycles -= least;
     }
 
     // Where one of the nests around a loop leaves the instruction cache, and would not if its straight code took fewer packets, it does.
@@ -164,14 +165,21 @@ private:
             if (packets_of(*nest) > most_packets() && !pack_densely(*nest)) return;
     }
     bool pack_densely(const std::pair<int, int> &nest) {
+        // Where all of it goes round a cache that is too small, what has no room pushes out as much again.
+        const int64_t capacity = most_packets(), missing = std::min(packets_of(nest) - capacity, capacity);
         std::map<size_t, std::vector<OpGroup>> before;
-        for (auto &[straight, packets] : densest_) {
-            if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second || packets.size() >= blocks_[straight].packets.size()) continue;
+        double longer = 0;   // in a turn
+        for (auto &[straight, densest] : densest_) {
+            if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second || densest.packets.size() >= blocks_[straight].packets.size()) continue;
             before[straight] = blocks_[straight].packets;
-            blocks_[straight].packets = packets;
+            blocks_[straight].packets = densest.packets;
+            longer += static_cast<double>(densest.cycles);
         }
-        if (packets_of(nest) <= most_packets()) return true;
-        for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
+        const int64_t still_missing = packets_of(nest) - capacity;
+        if (still_missing <= 0) return true;
+        const double fetched = 2 * fetch_cycles(machine_) * static_cast<double>(missing - still_missing);
+        if (fetched < longer)
+            for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
         return false;
     }
 
@@ -601,7 +609,7 @@ private:
     bool joined_ = false;          // the ends of a nest are one block
     Delays delays_;
     std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
-    std::map<size_t, std::vector<OpGroup>> densest_;   // packets of straight code that runs more than once
+    std::map<size_t, Variant> densest_;   // of straight code that runs more than once, and how many cycles longer it takes than the fastest
 };
 
 }  // namespace

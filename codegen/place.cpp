@@ -99,7 +99,20 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
         Box::Dim &dim = box.dims[d];
         if (dim.row_stride <= 0 || dim.row_stride >= allocation.block || allocation.block % dim.row_stride != 0) continue;
         const int64_t steps = allocation.block / dim.row_stride;
-        if (dim.extent <= steps || dim.extent % steps != 0) continue;
+        if (dim.extent <= steps) continue;
+        if (const int64_t rest = dim.extent % steps; rest != 0) {
+            if (box.row % allocation.block != 0) continue;
+            // The last block is filled in part: a box of its own.
+            const int64_t whole = dim.extent - rest;
+            Box last = box;
+            last.dims[d].extent = rest;
+            last.row += whole * dim.row_stride;
+            last.mem += whole * dim.mem_stride;
+            dim.extent = whole;
+            append_tiles(box, allocation, machine, tiles);
+            append_tiles(last, allocation, machine, tiles);
+            return;
+        }
         const Box::Dim outer = {dim.extent / steps, allocation.block, dim.mem_stride * steps};
         dim.extent = steps;
         box.dims.push_back(outer);

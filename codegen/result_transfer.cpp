@@ -42,7 +42,7 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     int64_t rest = 0;
     for (size_t i = 1; i < channels_.size(); i++) rest += elements(channels_[i]);
     if (rest * least_share > elements(channels_.front()) || hot == nullptr) return;
-    Loop *const inner = has_loop(hot->body) ? innermost_of(*hot) : hot;
+    const auto [inner, turns] = has_loop(hot->body) ? innermost_of_nest(*hot) : std::pair{hot, int64_t{1}};
     if (inner == nullptr || counts_sides(*inner)) return;
     const Channel &c = channels_.front();
     Body event;
@@ -50,7 +50,7 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     if (event.size() >= most_side_operations) return;
     // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is made.
     by_turns_ = inner != hot;
-    if (by_turns_ ? c.run.count <= hot->extent && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
+    if (by_turns_ ? c.run.count <= turns && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -125,10 +125,10 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
         code_.aim(c, true, slot_, leaving_, {}, out);
         if (by_turns_) {
             // Away from loads, which start in front of the innermost loop.
-            Loop &inner = *innermost_of(*hot);
+            Loop &around = *loop_around_innermost(*hot), &inner = *innermost_of(around);
             Body turn;
             start_late(kernel_, {c, {}, 1, pending_}, sure_iterations(inner) / 2, inner, code_, turn);
-            hot->body.insert(hot->body.begin(), std::make_move_iterator(turn.begin()), std::make_move_iterator(turn.end()));
+            around.body.insert(around.body.begin(), std::make_move_iterator(turn.begin()), std::make_move_iterator(turn.end()));
             return;
         }
         Body event;

@@ -4,6 +4,7 @@
 
 #include "generators/convolution_image.h"
 #include "generators/convolution_of_bands.h"
+#include "generators/convolution_of_parts.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -62,17 +63,8 @@ private:
     // The kernel: a row of 32 channels for each output channel and k tile.
     void define_kernel(Func filter) {
         if (shape_.packed) {
-            // Whole tiles follow each other in memory as in the pads, and so do those of one tile a tap.
             if (shape_.packs_whole_tiles()) {
-                if (along_taps()) {
-                    filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
-                } else if (out_ % lanes == 0) {
-                    filter(k, o, t, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
-                } else {
-                    // Channels that a last block lacks are 0: turning the results back adds all channels of a block, times 0 or 1.
-                    filter(k, o, t, g) = select(o < out_, undef<BFloat>(), bf16(0.0f));
-                    filter(k, o, t, g) = select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
-                }
+                define_whole_tiles(filter, f);
                 return;
             }
             const bool follow = folded_ || channel_tiles_ == 1;
@@ -105,13 +97,7 @@ private:
         product.weights(k, w, co, ry, t, g) = along_taps() ? product.filter(k, tile, channel, g) : product.filter(k, channel, tile, g);
         product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
         product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image_of(product.strips)) * f32(product.weights(q, o, co, plan_.in_line ? Expr(ry) : Expr(0), t, g));
-        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
-        if (shape_.bias) {
-            product.biases(o, co, g) = bf16(0.0f);
-            product.biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
-            start = product.biases(o, co, g);
-        }
+        const Expr start = define_start(product.biases, bias);
         const RDom &r = product.r;
         Func sums = product.sums;
         sums(o, p, st, yb, co, g, b) = start;
@@ -153,8 +139,6 @@ private:
         if (results_by_channel()) return {place, tile, channel, yb, block, g, b};
         return {place, channel, tile, yb, block, g, b};
     }
-    // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
-    bool along_taps() const { return machine_.timed() && shape_.packed && shape_.packs_by_pads() && weight_unroll_ == lanes; }
 
     // The loop over blocks of output channels.
     LoopLevel products_at(const Products &product) const {
@@ -290,7 +274,7 @@ private:
     const bool in_registers_, back_at_end_;
 
     ImageParam f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());
-    Var o{"o"}, oo{"oo"}, pc{"pc"}, t{"t"}, tb{"tb"}, co{"co"}, p{"p"}, pt{"pt"}, st{"st"}, rx{"rx"}, ry{"ry"};
+    Var oo{"oo"}, pc{"pc"}, tb{"tb"}, p{"p"}, pt{"pt"}, st{"st"}, rx{"rx"}, ry{"ry"};
     Func raw_kernel{"raw_kernel"}, finished{"finished"}, planes{"planes"}, behind{"behind"}, out{"Y_out"};
     Turn turned_kernel{"turned_kernel"}, back{"back"};
     std::vector<Products> products_;
@@ -388,7 +372,7 @@ ConvolutionDiagonal ConvolutionShape::diagonal() const {
 }
 
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
-    : in_line(point["in_line"] != 0), rows(static_cast<int>(point["rows"])), blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
+    : in_line(point["in_line"] != 0), in_parts(point["in_parts"] != 0), rows(static_cast<int>(point["rows"])), blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
       block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows), strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
     if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole rows or divide one; those of two sizes have the rows of a block");
@@ -398,6 +382,14 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
         strips = ceil_div(pixels, strip_columns);
         stored_rows = rows;
         sizes = {{0, strips, 1}};
+        return;
+    }
+    if (in_parts) {
+        pixels = static_cast<int>(rows * shape.columns());
+        part_rows = round_up(ceil_div(rows, static_cast<int>(parts)), strip_rows);
+        stored_rows = part_rows == strip_rows ? rows : static_cast<int>(parts) * part_rows;
+        strips = ceil_div(static_cast<int>(shape.columns()), strip_columns) * (part_rows / strip_rows);
+        sizes = {{0, strips, strip_rows}};
         return;
     }
     const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);   // strips
@@ -431,6 +423,7 @@ bool ConvolutionPlan::possible_block(const ConvolutionShape &shape, int64_t rows
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
     const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
     if (point["in_line"]) return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 && strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
+    if (point["in_parts"]) return shape.in_parts() && rows == shape.rows() && strip_rows <= ceil_div(rows, parts) && point["strips_alike"];
     if (shape.shared_columns() > 0) return shape.rows() % rows == 0 && strip_rows == 1 && strip_columns == shape.line_places() && rows * shape.columns() % strip_columns == 0 && point["strips_alike"];
     if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
     const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
@@ -438,7 +431,8 @@ bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point
 }
 
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    return shape.band_rows() > 1 || shape.shared_columns() > 0 ? convolution_of_bands(shape, machine, point) : ConvolutionPipeline(shape, machine, point).build();
+    if (shape.band_rows() > 1 || shape.shared_columns() > 0) return convolution_of_bands(shape, machine, point);
+    return point["in_parts"] ? convolution_of_parts(shape, machine, point) : ConvolutionPipeline(shape, machine, point).build();
 }
 
 }  // namespace atalla

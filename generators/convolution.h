@@ -122,6 +122,8 @@ struct ConvolutionShape {
     // Rows and strips begin in the same pad, so that the pad of every place is known.
     static constexpr int64_t places_together = 4;
     bool places_in_line() const { return !rows_on_lanes() && !channels_last && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
+    // Can each pad have a part of the image as it lies in memory?
+    bool in_parts() const { return channels_last && packed && in % lanes == 0; }
     // With channels innermost: places of a row of the image in straight-line code, whole rounds of the pads or the row.
     int64_t places_unrolled(int64_t pads) const;
     // Rows of a narrow image of whole blocks of channels that fit the lanes when they are turned at once.
@@ -185,6 +187,11 @@ struct ConvolutionPlan {
     // Strips are whole rows or divide one, and those of two sizes have together the rows of a block; in line they are any number of places.
     static bool possible(const ConvolutionShape &shape, const Point &point);
     bool in_line;                     // strips and what is turned at once are places that follow each other in a plane
+    static constexpr int64_t parts = 4;
+    bool in_parts;                    // each pad has a part of the image, rows of it, and a strip places of all parts
+    int part_rows = 0;                // rows of the result of each, whole strips; the last may lack some
+    // Rows of a strip of all parts. One below the other they fill up the last part; where each part is one strip, all have the result's rows.
+    int strip_height() const { return part_rows == strip_rows ? rows : static_cast<int>(parts) * strip_rows; }
     // Rows of the result for which the image is turned at once, such blocks, and rows from one to the next: fewer where blocks overlap, whose rows
     // are computed twice.
     int rows, blocks, block_step;

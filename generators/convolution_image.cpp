@@ -174,6 +174,27 @@ Expr ConvolutionImage::image_row(const Expr &row, const Expr &tile) const {
     return row * (step_y_ * tap_tiles_) + (dilation == 1 || taps_y_ == 1 ? tile : tile % tap_tiles_ + tile / tap_tiles_ * (dilation * tap_tiles_));
 }
 
+void ConvolutionImage::define_whole_tiles(Func filter, const ImageParam &f) {
+    // They follow each other as in the pads, and so do those of one tile a tap.
+    if (along_taps()) {
+        filter(k, t, o, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
+    } else if (out_ % lanes == 0) {
+        filter(k, o, t, g) = f(t * lanes + k, g * out_ + shape_.packed_channel(Expr(o)));
+    } else {
+        // Channels that a last block lacks are 0: turning the results back adds all channels of a block, times 0 or 1.
+        filter(k, o, t, g) = select(o < out_, undef<BFloat>(), bf16(0.0f));
+        filter(k, o, t, g) = select(o < out_, f(t * lanes + k, g * out_ + min(o, out_ - 1)), undef<BFloat>());
+    }
+}
+
+Expr ConvolutionImage::define_start(Func biases, const ImageParam &bias) {
+    // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
+    if (!shape_.bias) return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+    biases(o, co, g) = bf16(0.0f);
+    biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
+    return biases(o, co, g);
+}
+
 KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &f, const ImageParam &bias) const {
     KernelDefinition kernel;
     kernel.pipeline = Pipeline(out);

@@ -52,6 +52,12 @@ protected:
     int64_t blocks() const { return int64_t{plan_.blocks} * groups() * shape_.images; }
     // The rows of the image of one tap in the next tile of k, for a tile of the product that begins in row `row`.
     Halide::Expr image_row(const Halide::Expr &row, const Halide::Expr &tile) const;
+    // The kernel, a row of 32 channels for each output channel and k tile, where such rows follow each other in memory.
+    void define_whole_tiles(Halide::Func filter, const Halide::ImageParam &f);
+    // A transfer brings k tiles of an output channel, whose weights follow each other in memory, and those of a pad do, too.
+    bool along_taps() const { return machine_.timed() && shape_.packed && shape_.packs_by_pads() && weight_unroll_ == lanes; }
+    // What the sums of a block of output channels begin with: a bias, or nothing.
+    Halide::Expr define_start(Halide::Func biases, const Halide::ImageParam &bias);
     // The kernel of a scheduled pipeline, with the image's layout.
     KernelDefinition kernel_of(const Halide::Func &out, const Halide::ImageParam &f, const Halide::ImageParam &bias) const;
 
@@ -71,7 +77,7 @@ protected:
     const int rest_, window_places_;   // rows of the kernel whose columns are lanes, and places of a row of the result that have a window of them: whole turns of the pads
 
     Halide::ImageParam x = vocabulary::tensor("X", image_extents());
-    Halide::Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, yb{"yb"};
+    Halide::Var k{"k"}, l{"l"}, w{"w"}, wi{"w_unroll"}, i{"i"}, y{"y"}, xb{"xb"}, px{"px"}, z{"z"}, cb{"cb"}, g{"g"}, b{"b"}, yb{"yb"}, o{"o"}, co{"co"}, t{"t"};
     Halide::Func identity{"identity"}, raw{"raw"}, turned_place{"turned_place"}, image{"image"};
     Turn turned{"turned"};
     Halide::RDom q{0, lanes, "q"};

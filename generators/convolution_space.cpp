@@ -42,8 +42,18 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought + (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
 
+// Of parts: the image once with its padding, its weights and the results, two slots of each where several follow each other.
+int64_t pad_rows_of_parts(const ConvolutionShape &shape, const Point &point) {
+    const ConvolutionPlan plan(shape, point);
+    const int64_t columns = round_up(shape.columns(), point["strip_columns"]), frame_columns = (columns - 1) * shape.stride_x + shape.dilation_x * (shape.kernel_x - 1) + 1;
+    const int64_t frame_rows = (plan.part_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
+    const int64_t slots = tiles_of(shape.out) * shape.groups * shape.images > 1 ? 2 : 1;
+    return plan.parts * frame_rows * frame_columns * shape.channel_tiles() + slots * (lanes * shape.k_tiles() + plan.parts * plan.part_rows * columns) + lanes;
+}
+
 // Rows that all buffers take.
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    if (point["in_parts"]) return pad_rows_of_parts(shape, point);
     if (shape.channels_last) return pad_rows_of_places(shape, machine, point);
     const ConvolutionPlan plan(shape, point);
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
@@ -105,6 +115,11 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         for (int64_t count = 1, places = shape.rows() * columns; count <= places; count++)
             if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together); part <= most_sums(machine) && part >= most_sums(machine) / 4)
                 if (std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end()) strip_columns.push_back(part);
+    // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder sets the pace, strips are short, and their
+    // loop over k tiles defers sums, which it cannot where it is in another one.
+    const bool in_parts = shape.in_parts() && machine.sa.psum_in && machine.timed();
+    for (int64_t count = 1; count <= columns && in_parts; count++)
+        if (const int64_t part = ceil_div(columns, count); std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end()) strip_columns.push_back(part);
     Space space;
     space.parameter("rows", "rows of the result for which the image is turned at once", rows)
         .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
@@ -119,13 +134,16 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
     space.choice("in_line", "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones", in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one", shape.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
+    space.choice("in_parts", "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: pads have places in turns", in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"}, "Places of parts have their sums in registers, and weights in straight-line code.",
+                     [](const Point &point) { return !point["in_parts"] || (point["sums_in_registers"] && !point["back_at_end"] && point["weight_unroll"] == lanes); });
     space.constraint("rows together", {"rows_together", "rows", "in_line"}, "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
                      [all = shape.rows()](const Point &point) { return !point["rows_together"] || (point["rows"] == all && !point["in_line"]); });
     space.constraint("in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"}, "Strips of places in line have their sums in registers, which are cleared, and one block.",
                      [](const Point &point) {
                          return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] && point["weight_unroll"] == lanes);
                      });
-    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line"}, "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the rows of a block that those of one size do not divide.",
+    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"}, "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the rows of a block that those of one size do not divide.",
                      [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
     space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
     space.constraint("strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
@@ -133,9 +151,10 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                      [fits = shape.packed && band == 1](const Point &point) {
                          return point["strips_alike"] || (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
                      });
-    space.constraint("registers", {"strip_rows", "strip_columns", "sums_in_registers"}, "The sums of a strip and the vectors on their way fit the register file.",
+    space.constraint("registers", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "in_parts"}, "The sums of a strip and the vectors on their way fit the register file.",
                      [limit = most_sums(machine)](const Point &point) {
-                         return point["sums_in_registers"] == 0 || point["strip_rows"] * point["strip_columns"] <= limit;
+                         const int64_t rows = point["in_parts"] ? std::min(point["rows"], ConvolutionPlan::parts * point["strip_rows"]) : point["strip_rows"];
+                         return point["sums_in_registers"] == 0 || rows * point["strip_columns"] <= limit;
                      });
     space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
                      "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
@@ -153,7 +172,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                          });
     space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels", "in_line"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels", "in_line", "in_parts"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
                          return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * (point["in_line"] ? 31 : shape.shared_columns() > 0 ? 30 : 28) / 32;
@@ -165,13 +184,13 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
     if (shape.shared_columns() > 0) {
         int64_t rows = 1;
         while (shape.rows() % rows != 0 || rows * shape.columns() % shape.line_places() != 0) rows++;
-        return {{"rows", rows}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.line_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", lanes}, {"channels", shape.packs_by_pads() ? lanes : 1}, {"in_line", 0}, {"rows_together", 0}};
+        return {{"rows", rows}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.line_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", lanes}, {"channels", shape.packs_by_pads() ? lanes : 1}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
     }
     if (shape.band_rows() > 1)
-        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}, {"rows_together", 0}};
+        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
-    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}, {"rows_together", 0}};
+    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
 }
 
 // What a strip of so many places takes for 32 output channels, or for those that stream past its places.
@@ -218,6 +237,12 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
     const double waited = point["image_at_once"] ? beats(shape.in * shape.height * shape.width) / plan.blocks
                                                  : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width + (plan.blocks > 1 ? shape.out * plan.pixels : 0));
+    if (point["in_parts"]) {
+        constexpr double start = 2500, beat_cycles = 1.2;
+        const double all = shape.images * shape.groups, strip = strip_cycles(shape, machine, point, static_cast<double>(plan.strip_height() * plan.strip_columns));
+        const double image = beat_cycles * beats(shape.in * shape.height * shape.width), weights = beats(shape.k_tiles() * lanes * lanes);
+        return start + weights + all * (image + out_tiles * std::max(plan.strips * strip, beat_cycles * (weights + beats(plan.pixels * lanes))));
+    }
     if (shape.channels_last) {
         // The rows of a block come and are stored before its visits; the next weights and the results pass beside these.
         constexpr double start = 2500, beat_cycles = 1.4;

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "codegen/compile.h"
 #include "generators/host_jit.h"
@@ -94,6 +97,52 @@ TEST(Addresses, OfOuterLoopsStandInFrontOfInnerOnes) {
     std::mt19937 random(1);
     const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
     for (const bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("fsim"), optimize, inputs), expected, fmt::format("optimize {}", optimize));
+}
+
+// Y[i][m] = X[4m + 96 (i / 7) + 4 (i % 7)] + 1: in straight code, places of seven rows that lie apart, from a row on that moves.
+KernelDefinition places_of_rows(int turns) {
+    constexpr int cols = 32, places = 49;
+    const int rows = 4 * turns + 96 * 7;
+    Var n("n"), i("i"), m("m");
+    ImageParam x = tensor("X", {cols, rows});
+    Func all("all"), sums("sums"), out("Y");
+    all(n, m) = x(n, m);
+    sums(n, i, m) = strict_float(all(n, 4 * m + i / 7 * 96 + i % 7 * 4) + bf16(1.0f));
+    out(n, i, m) = sums(n, i, m);
+    out.bound(n, 0, cols).bound(i, 0, places).bound(m, 0, turns);
+    all.compute_root().bound(m, 0, rows).vectorize(n, cols);
+    sums.compute_at(out, m).vectorize(n, cols).unroll(i);
+    in_pads({all, sums});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, places, turns});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(x);
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, places, turns}}};
+    return kernel;
+}
+
+// Each of 49 distances would be a register; seven pointers share seven of them, twice for the banks.
+TEST(Addresses, OfManyPlacesShareDistances) {
+    const KernelDefinition kernel = places_of_rows(5);
+    codegen::CompileOptions options;
+    options.dump_after = "addresses";
+    std::set<std::string> registers;
+    options.dump = [&](const std::string &, const std::string &text) {
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            std::smatch read;
+            if (std::regex_search(line, read, std::regex("vreg\\.ld [^,]+, ([^, ]+), ([^, ]+)"))) registers.insert({read[1], read[2]});
+        }
+    };
+    codegen::compile(kernel.pipeline, kernel.arguments, find_machine("ax01"), options);
+    EXPECT_GE(registers.size(), 14);
+    EXPECT_LE(registers.size(), 28);
+
+    std::mt19937 random(1);
+    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
+    for (const bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, fmt::format("optimize {}", optimize));
 }
 
 }  // namespace

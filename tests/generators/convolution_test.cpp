@@ -281,6 +281,45 @@ TEST(Convolution, NarrowRowsAreTurnedTogether) {
         }
 }
 
+// Each pad has rows of the image: parts of equal size, the last one cut short by the image, or short of rows where strips fill it up.
+TEST(Convolution, PadsHavePartsOfAnImage) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x14x14x32,32x32x3x3"}, {"padding", "1"}},
+        {{"shape", "2x13x9x64,40x64x3x3,40"}, {"padding", "1"}},
+        {{"shape", "1x27x27x32,64x32x5x5"}, {"padding", "2"}},
+        {{"shape", "1x5x13x64,40x32x3x2"}, {"padding", "2,0,0,1"}, {"groups", "2"}},
+        {{"shape", "1x19x16x64,8x64x2x3"}, {"stride", "2"}, {"dilation", "2,1"}},
+        {{"shape", "1x3x11x32,32x32x1x3"}, {"dilation", "1,2"}},
+    };
+    const Machine machine = find_machine("ax01-psum");
+    for (WorkloadArguments arguments : calls) {
+        arguments["weight_layout"] = "packed";
+        arguments["layout"] = "nhwc";
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        SCOPED_TRACE(workload->title());
+        const Evaluator evaluator(workload, machine, 4);
+        Random random(8);
+        for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"in_parts", 1}}), 4, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+    }
+}
+
+// The image's rows and its padding come to the pads once, with the two rows that neighbouring parts share.
+TEST(Convolution, PartsOfAnImageAreStoredOnce) {
+    const Machine machine = find_machine("ax01-psum");
+    const auto rows_stored = [&](int64_t in_parts) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x14x14x64,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+        Point point = workload->naive_point(machine);
+        for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14}, {"strip_rows", in_parts ? 4 : 14}, {"strip_columns", 14}, {"sums_in_registers", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", in_parts}}) point.set(name, value);
+        const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        const auto writes = evaluation.counters.at("pad_writes").get<std::vector<int64_t>>();
+        return std::accumulate(writes.begin(), writes.end(), int64_t{0});
+    };
+    const int64_t results = 14 * 14, weights = 32 * 3 * 3 * 2, parts = 4 * (6 * 16) * 2, columns = 3;
+    EXPECT_EQ(rows_stored(1), results + weights + parts);
+    EXPECT_GT(rows_stored(0), results + weights + columns * 14 * 14 * 2);
+}
+
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
@@ -497,7 +536,7 @@ TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
 
 // The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
 TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
-    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}, {"rows_together", 0}};
+    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
     const auto run = [&](const char *expression) {
         const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
