@@ -19,11 +19,12 @@ int64_t most_sums(const Machine &machine) { return machine.regs.vector - 1 - reg
 // Rows of the padded image that a block of the result reads, those stored as places, and places in each.
 int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
 int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows / shape.band_rows() : image_reach(shape, plan); }
-int64_t image_columns(const ConvolutionShape &shape) {
-    const int64_t places = shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes;
+// Of so many places of a row of the image that are stored for each column of the kernel: where the result's columns need them, or more.
+int64_t image_columns(const ConvolutionShape &shape, int64_t places) {
     const int64_t before = ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
-    return round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together);
+    return std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together), shape.columns() + before);
 }
+int64_t image_columns(const ConvolutionShape &shape) { return image_columns(shape, shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes); }
 
 // Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the results, two slots of what follows itself.
 int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
@@ -32,9 +33,7 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const auto slots = [&](int64_t count) { return count > 1 && machine.timed() ? 2 : 1; };
     const ImageFrame frame(shape, plan);
     const int64_t places = round_up(shape.width, shape.places_unrolled(machine.pad.count));
-    const int64_t before = ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
-    const int64_t columns = std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, machine.pad.count), shape.columns() + before);
-    const int64_t image = frame.rows * columns * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
+    const int64_t image = frame.rows * image_columns(shape, places) * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
     const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
     const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks), leave = point["strips_alike"] || plan.epilogue_apart(shape) ? outputs : 0;
     const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : plan.epilogue_apart(shape) ? 1 : 0)) * pixels;

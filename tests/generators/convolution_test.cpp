@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -306,18 +307,41 @@ TEST(Convolution, PadsHavePartsOfAnImage) {
 // The image's rows and its padding come to the pads once, with the two rows that neighbouring parts share.
 TEST(Convolution, PartsOfAnImageAreStoredOnce) {
     const Machine machine = find_machine("ax01-psum");
-    const auto rows_stored = [&](int64_t in_parts) {
+    const auto run = [&](int64_t in_parts) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x14x14x64,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
         Point point = workload->naive_point(machine);
         for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14}, {"strip_rows", in_parts ? 4 : 14}, {"strip_columns", 14}, {"sums_in_registers", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", in_parts}}) point.set(name, value);
         const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
         const auto writes = evaluation.counters.at("pad_writes").get<std::vector<int64_t>>();
-        return std::accumulate(writes.begin(), writes.end(), int64_t{0});
+        return std::pair(std::accumulate(writes.begin(), writes.end(), int64_t{0}), evaluation.counters.at("unit_operations").at("SDMA").get<int64_t>());
     };
-    const int64_t results = 14 * 14, weights = 32 * 3 * 3 * 2, parts = 4 * (6 * 16) * 2, columns = 3;
-    EXPECT_EQ(rows_stored(1), results + weights + parts);
-    EXPECT_GT(rows_stored(0), results + weights + columns * 14 * 14 * 2);
+    const int64_t results = 14 * 14, weights = 32 * 3 * 3 * 2, parts = 4 * (6 * 16) * 2, missing = 2 * 16 * 2, columns = 3;
+    const auto [rows, transfers] = run(1);
+    EXPECT_EQ(rows, results + weights + parts - missing);
+    EXPECT_GT(run(0).first, results + weights + columns * 14 * 14 * 2);
+    // A row of the image each, k tiles of an output channel, and 28 rows of a part's results, the last of which has two rows of places.
+    EXPECT_EQ(transfers, (5 + 6 + 6 + 3) + 32 + (2 + 2 + 2 + 1));
+}
+
+// Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
+TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x28x28x32,96x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 28}, {"strip_rows", 7}, {"strip_columns", 7}, {"sums_in_registers", 1}, {"first_apart", 0}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", 1}}) point.set(name, value);
+    const KernelDefinition kernel = workload->build(machine, point);
+    codegen::CompileOptions options;
+    options.layouts = kernel.layouts;
+    options.dump_after = "overlap";
+    bool out_of_line = false;
+    options.dump = [&](const std::string &, const std::string &text) {
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
+    };
+    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    EXPECT_TRUE(out_of_line);
+    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
