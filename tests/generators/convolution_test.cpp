@@ -344,6 +344,18 @@ TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
+// The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in every turn, and what it pushes out.
+TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x56x56x64,64x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 56}, {"strip_rows", 7}, {"strip_columns", 7}, {"sums_in_registers", 1}, {"first_apart", 0}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", 1}}) point.set(name, value);
+    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    constexpr int64_t strips = 32, lines_of_a_strip = 60;
+    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), strips * lines_of_a_strip);
+}
+
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
