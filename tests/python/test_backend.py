@@ -192,6 +192,7 @@ def test_results_that_are_views_stay_views():
 
 def test_results_are_strided_as_in_pytorch():
     agree(lambda x: ((x + 1).t(), x.t() + 1, (x + 1)[:, ::2], x.t()), torch.randn(4, 6))
+    agree(lambda x: ((x + 1).expand(3, 4), (x + 1)[0].expand(2, 3, 4).transpose(0, 1), (x + 1)[0].unfold(0, 2, 1)), torch.randn(1, 4))
     agree(torch.nn.Conv2d(3, 8, 3).requires_grad_(False), torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last))
 
 
