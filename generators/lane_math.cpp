@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "generators/vocabulary.h"
+#include "simulator/within_bf16.h"
 
 namespace atalla::lane_math {
 
 using namespace Halide;
 using vocabulary::bf16;
 
-Expr number(float value) { return bf16(static_cast<float>(bfloat16_t(value))); }
+Expr number(double value) { return bf16(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(value))))); }
 
 std::optional<double> as_number(const Expr &e) {
     const auto *immediate = e.as<Internal::FloatImm>();
@@ -49,8 +50,8 @@ Expr as_condition(const Expr &e) { return e.type().is_bool() ? e : differs(e, nu
 Expr negate(const Expr &x) { return mul(x, number(-1)); }
 // 0 - x, also for both zeros and NaN.
 Expr magnitude(const Expr &x) { return choose(less(number(0), x), x, sub(number(0), x)); }
-Expr at_least_number(const Expr &x, double least) { return choose(less(x, number(static_cast<float>(least))), number(static_cast<float>(least)), x); }
-Expr at_most_number(const Expr &x, double most) { return choose(less(number(static_cast<float>(most)), x), number(static_cast<float>(most)), x); }
+Expr at_least_number(const Expr &x, double least) { return choose(less(x, number(least)), number(least), x); }
+Expr at_most_number(const Expr &x, double most) { return choose(less(number(most), x), number(most), x); }
 // PyTorch takes the second of equal values, which shows in the sign of a zero.
 Expr larger(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(b, a), a, b)); }
 Expr smaller(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(a, b), a, b)); }
@@ -73,7 +74,7 @@ Halves halves_near_one(const Expr &m) {
 }
 Expr polynomial(const Expr &x, std::initializer_list<double> ascending) {
     Expr sum;
-    for (const double *c = ascending.end(); c-- != ascending.begin();) sum = sum.defined() ? add(mul(x, sum), number(static_cast<float>(*c))) : number(static_cast<float>(*c));
+    for (const double *c = ascending.end(); c-- != ascending.begin();) sum = sum.defined() ? add(mul(x, sum), number(*c)) : number(*c);
     return sum;
 }
 
@@ -179,7 +180,7 @@ Expr reciprocal_of_sum(const Expr &x, int64_t most) {
 
 Expr divide(const Expr &a, const Expr &b) {
     // By a number: one product, whose factor is rounded.
-    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor)) return mul(a, number(static_cast<float>(1 / *divisor)));
+    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor)) return mul(a, number(1 / *divisor));
     const Expr size = magnitude(b);
     const Normalised n = normalised(size, 1);
     // A small dividend is made larger for as long as there are roundings.
@@ -217,7 +218,7 @@ Expr square_root(const Expr &x) {
 Expr logarithm(const Expr &x) {
     const Normalised n = normalised(x, 1);
     Expr k = zero();
-    for (const Normalised::Step &step : n.steps) k = choose(step.taken, add(k, number(static_cast<float>(step.exponent))), k);
+    for (const Normalised::Step &step : n.steps) k = choose(step.taken, add(k, number(step.exponent)), k);
     // m in [1/sqrt(2), sqrt(2)].
     const Expr large = less(number(1.4140625f), n.m);
     const Expr m = choose(large, mul(n.m, number(0.5f)), n.m);

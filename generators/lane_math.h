@@ -11,7 +11,7 @@ namespace atalla::lane_math {
 using Halide::Expr;
 
 // ---- single operations
-Expr number(float value);                  // rounded to bf16
+Expr number(double value);                 // rounded to bf16, finite where it is
 std::optional<double> as_number(const Expr &e);
 Expr add(const Expr &a, const Expr &b);
 Expr sub(const Expr &a, const Expr &b);

@@ -11,6 +11,7 @@
 #include "isa/error.h"
 #include "isa/vectors.h"
 #include "simulator/numerics.h"
+#include "simulator/within_bf16.h"
 
 namespace atalla {
 
@@ -142,7 +143,7 @@ private:
     std::vector<TensorData> move(const std::vector<TensorData> &inputs) const {
         TensorData result(static_cast<size_t>(outputs_[0].elements()));
         for (const MovedBox &box : boxes_) {
-            const uint16_t constant = bf16_truncate(bf16_round(static_cast<float>(box.constant)));
+            const uint16_t constant = bf16_truncate(bf16_round(static_cast<float>(within_bf16(box.constant))));
             int64_t count = 1;
             for (const MovedBox::Dim &dim : box.dims) count *= dim.extent;
             for (int64_t at = 0; at < count; at++) {
@@ -353,7 +354,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             from += vars.back() * size(loops[d].from);
         }
         if (piece.box.input < 0) {
-            stage(vars) = bf16(static_cast<float>(bfloat16_t(static_cast<float>(piece.box.constant))));
+            stage(vars) = bf16(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(piece.box.constant)))));
             stage.vectorize(a, size(lanes));
             // Straight-line code goes round the pads.
             const int pads = size(machine.pad.count);

@@ -9,6 +9,7 @@
 
 #include "generators/lane_math.h"
 #include "isa/error.h"
+#include "simulator/within_bf16.h"
 
 namespace atalla {
 
@@ -18,8 +19,8 @@ using namespace lane_math;
 namespace {
 
 double keyword(const Keywords &keywords, const char *name) { return std::strtod(keywords.at(name).c_str(), nullptr); }
-Expr constant(const Keywords &keywords, const char *name) { return number(static_cast<float>(keyword(keywords, name))); }
-double as_bf16(double value) { return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(value)))); }
+Expr constant(const Keywords &keywords, const char *name) { return number(keyword(keywords, name)); }
+double as_bf16(double value) { return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(value))))); }
 
 using Lanes = const std::vector<Expr> &;
 using Words = const Keywords &;
@@ -51,7 +52,7 @@ Expr power(const Expr &x, double exponent) {
 // log(1 + exp(x)), or x above the threshold, from where on a large one leaves nothing of the difference in bf16.
 Expr softplus_up_to(const Expr &x, double threshold) {
     constexpr double no_difference = 8;
-    return threshold >= no_difference ? softplus(x) : choose(less(number(static_cast<float>(threshold)), x), x, softplus(x));
+    return threshold >= no_difference ? softplus(x) : choose(less(number(threshold), x), x, softplus(x));
 }
 
 bool is_simple_power(double exponent) { return std::abs(exponent) == 0.5 || (std::abs(exponent) <= 4 && exponent == std::trunc(exponent)); }
@@ -187,7 +188,7 @@ Keywords completed(const ExpressionNode &node, const PointwiseFunction &function
 
 Expr lower(const ExpressionNode &node, const std::map<std::string, Expr> &inputs) {
     if (node.kind == ExpressionNode::Input) return inputs.at(node.name);
-    if (node.kind == ExpressionNode::Number) return number(static_cast<float>(node.number));
+    if (node.kind == ExpressionNode::Number) return number(node.number);
     const PointwiseFunction &function = *find_pointwise_function(node.name);
     std::vector<Expr> operands;
     for (const ExpressionNode &argument : node.arguments) {

@@ -6,6 +6,7 @@
 
 #include "isa/error.h"
 #include "simulator/numerics.h"
+#include "simulator/within_bf16.h"
 
 namespace atalla {
 
@@ -31,11 +32,11 @@ std::vector<uint16_t> bf16_elements(const HostTensor &tensor) {
         for (size_t i = 0; i < count; i++) {
             float value;
             std::memcpy(&value, dense.begin() + 4 * i, sizeof value);
-            result[i] = rounded(value);
+            result[i] = rounded(static_cast<float>(within_bf16(value)));
         }
         return result;
     }
-    for (size_t i = 0; i < count; i++) store_double(reinterpret_cast<std::byte *>(&result[i]), DType::BFloat16, element_as_double(dense, static_cast<int64_t>(i)));
+    for (size_t i = 0; i < count; i++) store_double(reinterpret_cast<std::byte *>(&result[i]), DType::BFloat16, within_bf16(element_as_double(dense, static_cast<int64_t>(i))));
     return result;
 }
 

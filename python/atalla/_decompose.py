@@ -14,10 +14,9 @@ def save_functional(exported, archive):
     """Writes run_decompositions({}) of a program. What neither the accelerator nor the host has is taken apart by PyTorch's own
     decompositions, such as recurrent layers into the steps of their sequence. Where that does not help the program stays as it was, for the
     compiler to name its operators."""
-    import torch
     try:
         functional = program = exported.run_decompositions({})
-        torch.export.save(program, archive)
+        _save(program, archive)
     except Exception as error:   # whatever PyTorch says of a program that it exported
         raise AtallaError(f"PyTorch cannot bring the exported program into functional form: {str(error).strip().splitlines()[0]}") from error
     for _ in range(_MOST_ROUNDS):
@@ -28,9 +27,28 @@ def save_functional(exported, archive):
         if not table:
             break
         program = program.run_decompositions(table)
-        torch.export.save(program, archive)
+        _save(program, archive)
     if program is not functional:
-        torch.export.save(functional, archive)
+        _save(functional, archive)
+
+
+def _save(program, archive):
+    """Arguments and results are written in a row. The caller's classes around them (named tuples, dataclasses) and the examples in them are not for
+    the compiler, and PyTorch cannot write all of them."""
+    import torch
+    from torch.utils._pytree import tree_structure
+    signatures = [entry.signature for entry in program.module_call_graph if entry.signature is not None]
+    nested, examples = [(one.in_spec, one.out_spec) for one in signatures], program.example_inputs
+    try:
+        for one in signatures:
+            one.in_spec = tree_structure((tuple(range(one.in_spec.num_leaves)), {}))
+            one.out_spec = tree_structure(tuple(range(one.out_spec.num_leaves)))
+        program.example_inputs = None
+        torch.export.save(program, archive)
+    finally:
+        for one, specs in zip(signatures, nested):
+            one.in_spec, one.out_spec = specs
+        program.example_inputs = examples
 
 
 def _missing(archive):

@@ -1,9 +1,11 @@
 """Compiling, loading, calling and saving."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
 import threading
+import typing
 
 import atalla
 import numpy
@@ -280,6 +282,50 @@ def test_other_arguments_than_those_of_the_export_are_refused():
         compiled({"b": b, "a": a}, scale=3.0)
     with pytest.raises(TypeError, match="takes an ExportedProgram, a .pt2 file or a module, not int"):
         atalla.compile(42)
+
+
+class Results(typing.NamedTuple):
+    sum: torch.Tensor
+    scale: float
+
+
+@dataclasses.dataclass
+class Sample:
+    values: torch.Tensor
+    shift: torch.Tensor
+
+
+def test_classes_around_arguments_and_results():
+    """Named tuples and dataclasses, which PyTorch does not write into archives."""
+    class Nested(torch.nn.Module):
+        def forward(self, sample, *, scale):
+            result = torch.nan_to_num(sample.values) + sample.shift   # which PyTorch takes apart
+            return Results(result * scale, scale), {"last": Sample(result, sample.shift)}
+
+    torch.export.register_dataclass(Sample)
+    model, sample = Nested(), Sample(torch.randn(4, 8), torch.randn(8))
+    of_tuple, of_dict = atalla.compile(model, (sample,), {"scale": 2.0})(sample, scale=2.0)
+    expected = model(sample, scale=2.0)[0]
+    assert isinstance(of_tuple, Results) and of_tuple.scale == 2.0 and cosine(of_tuple.sum, expected.sum) > 0.9995
+    assert isinstance(of_dict["last"], Sample) and cosine(of_dict["last"].shift, sample.shift) > 0.9995
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_masks_of_the_most_negative_number(dtype):
+    """A finite number stays finite: 0 times it is 0, and a row that is hidden whole has equal weights."""
+    lowest = torch.finfo(dtype).min
+
+    class Masked(torch.nn.Module):
+        def forward(self, scores, keep, added, query):
+            return (torch.softmax(scores.masked_fill(~keep, lowest), -1), torch.softmax(scores + (1 - keep.to(dtype)) * lowest, -1),
+                    torch.softmax(torch.where(keep, scores, lowest), -1), torch.softmax(scores + added, -1),
+                    torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=added))
+
+    keep = torch.tensor([[True] * 4, [False] * 4, [True, False] * 2, [False, True] * 2])
+    args = torch.randn(4, 4, dtype=dtype), keep, torch.zeros(4, 4, dtype=dtype).masked_fill(~keep, lowest), torch.randn(1, 2, 4, 8, dtype=dtype)
+    compiled = atalla.compile(Masked(), args)
+    for result, expected in zip(compiled(*args), Masked()(*args), strict=True):
+        torch.testing.assert_close(result, expected, rtol=0.02, atol=0.02)
 
 
 def test_tensors_that_are_negative_by_a_mark():
