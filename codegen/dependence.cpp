@@ -214,6 +214,9 @@ private:
             engine_[op.pad] = {i, iteration};
             if (!machine_.timed()) synchronous(op, i, iteration);
         } else {
+            // What takes time between transfers takes it behind those in front.
+            if (op.opcode != Opcode::or_s)
+                for (const auto &[pad, transfer] : engine_) edge(transfer, i, iteration, 1);
             // Accesses wait for the last of several barriers, and so for all.
             if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};

@@ -1,7 +1,10 @@
 #include "codegen/transfer_code.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "codegen/dependence.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -71,6 +74,15 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
         }
     }
     return split;
+}
+
+void part_bank_groups(std::vector<Tile> &tiles, const Machine &machine) {
+    const int64_t page = machine.dram.row_bytes / 2, groups = machine.dram.groups;
+    std::map<int64_t, int> taken;
+    std::vector<Tile> halves[2];
+    for (const Tile &tile : tiles) halves[taken[page > 0 ? floor_mod(floor_div(tile.mem, page), groups) : 0]++ % 2].push_back(tile);
+    tiles = std::move(halves[0]);
+    tiles.insert(tiles.end(), halves[1].begin(), halves[1].end());
 }
 
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
@@ -217,19 +229,81 @@ Op TransferCode::fence(int allocation) const {
     return op;
 }
 
+Loop TransferCode::loop_over_groups(const Channel &c, int64_t count) {
+    Loop loop;
+    loop.id = static_cast<int>(kernel_.loops.size());
+    loop.extent = count;
+    loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
+    kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+    return loop;
+}
+
 void TransferCode::start_all(const Channel &c, bool ahead, Body &out) {
     if (c.run.count == 1) {
         start_group(c, ahead, out);
         return;
     }
-    Loop loop;
-    loop.id = static_cast<int>(kernel_.loops.size());
-    loop.extent = c.run.count;
-    loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
-    kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+    Loop loop = loop_over_groups(c, c.run.count);
     step_pads(c, loop.body);
     start_group(c, ahead, loop.body);
     step_memory(c, loop.body);
+    out.push_back(std::move(loop));
+}
+
+namespace {
+
+// From the start of a transfer until it has moved something, and until its end after the last beat.
+int64_t restart_cycles(const Machine &machine) { return machine.sdma.setup + machine.pad.read_L + machine.dram.complete; }
+
+}  // namespace
+
+// Has it one tile of each of several pads, those of the second half as far apart from the first tile in each step?
+bool TransferCode::comes_in_halves(const Run &run) const {
+    std::set<int> pads;
+    for (const Tile &tile : run.group) pads.insert(tile.pad);
+    // Two delays a round take less than its transfers.
+    int64_t beats = 0;
+    for (const Tile &tile : run.group) beats += tile.rows * ((tile.cols * 2 + kernel_.machine->sdma.beat - 1) / kernel_.machine->sdma.beat);
+    if (beats < 3 * result_latency(*kernel_.machine, Opcode::div_s)) return false;
+    return kernel_.machine->timed() && run.count > 1 && pads.size() == run.group.size() && pads.size() > 2 && run.mem_step != 0 && run.other_mem_step == 0;
+}
+
+// Half of the pads, then the others when the first ones have begun: engines that start at the same time end at the same time, and DRAM has
+// nothing to do until all have begun again. What takes the time is a division of zero, to which the base registers of the other half are added
+// as they are stepped, or its addresses. That is where code stands still for the transfers before, and it does so behind the division.
+void TransferCode::start_halves(const Channel &c, Body &out) {
+    const Machine &machine = *kernel_.machine;
+    const size_t all = c.run.group.size(), half = all / 2;
+    // The first half takes its steps behind its start.
+    Channel aimed = c;
+    for (size_t i = 0; i < half; i++) aimed.run.group[i].row += c.run.row_step;
+    aim(aimed, true, Reg{}, Reg{}, {}, out);
+    Loop loop = loop_over_groups(c, c.run.count);
+    const bool steps = c.run.row_step != 0;
+    const auto take_time = [&] {
+        Reg late = zero_scalar;
+        for (int64_t cycles = restart_cycles(machine); cycles > 0; cycles -= result_latency(machine, Opcode::div_s)) {
+            const Reg later = kernel_.scalar("late");
+            Op division = binary(Opcode::div_s, later, late, kernel_.constant(1));
+            division.orders = c.copy->allocation;
+            loop.body.push_back(std::move(division));
+            late = later;
+        }
+        return late;
+    };
+    const auto add = [&](const std::vector<Reg> &registers, size_t first, size_t end, int64_t bytes, Reg late) {
+        for (size_t i = first; i < end; i++) loop.body.push_back(value_op(registers[i], {bytes, {}}, {registers[i], late}));
+    };
+    const auto start = [&](size_t first, size_t end) {
+        for (size_t i = first; i < end; i++) loop.body.push_back(transfer(c, i, true));
+    };
+    const int64_t pad_step = c.run.row_step * machine.pad.row_bytes, mem_step = c.run.mem_step * 2;
+    start(0, half);
+    add(steps ? c.pad : c.mem, half, all, steps ? pad_step : 0, take_time());
+    add(c.mem, 0, steps ? half : 0, mem_step, {});
+    start(half, all);
+    add(steps ? c.pad : c.mem, 0, half, steps ? pad_step : mem_step, take_time());
+    add(c.mem, half, all, mem_step, {});
     out.push_back(std::move(loop));
 }
 
@@ -244,11 +318,17 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
     constexpr size_t most_in_line = 16;
     std::vector<Channel> channels;
     const bool still = copy.pad_row.terms.empty() && copy.tiles.size() <= most_in_line;
-    const std::vector<Run> runs = still ? std::vector<Run>{{copy.tiles}} : split_runs(copy.tiles);
-    for (const Run &run : runs) {
+    std::vector<Run> runs = still ? std::vector<Run>{{copy.tiles}} : split_runs(copy.tiles);
+    for (Run &run : runs) {
+        const bool halves = ahead && !still && comes_in_halves(run);
+        if (halves) part_bank_groups(run.group, *kernel_.machine);
         channels.push_back(channel(copy, run));
         Channel &c = channels.back();
         if (!still) {
+            if (halves) {
+                start_halves(c, out);
+                continue;
+            }
             aim(c, c.run.count > 1, Reg{}, Reg{}, {}, out);
             start_all(c, ahead, out);
             continue;
@@ -282,11 +362,7 @@ void TransferCode::issue_steps(const Channel &c, int64_t count, Body &out) {
         for (int64_t i = 0; i < count; i++) issue_step(c, out);
         return;
     }
-    Loop loop;
-    loop.id = static_cast<int>(kernel_.loops.size());
-    loop.extent = count;
-    loop.name = kernel_.allocations[c.copy->allocation].name + ".copy";
-    kernel_.loops.push_back({loop.name, loop.extent, -1, kernel_.scalar("copy")});
+    Loop loop = loop_over_groups(c, count);
     issue_step(c, loop.body);
     out.push_back(std::move(loop));
 }

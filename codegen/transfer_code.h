@@ -20,6 +20,10 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
 // Runs with one tile a pad, so that no transfer of a group waits for another.
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 
+// Halves of a group, each with tiles in both bank groups of the DRAM where the whole has: every other one of a bank group, and the first half
+// gets the first.
+void part_bank_groups(std::vector<Tile> &tiles, const Machine &machine);
+
 // The registers of one run's transfers.
 struct Channel {
     const Copy *copy = nullptr;
@@ -72,6 +76,9 @@ private:
     int32_t control_word(const Tile &tile) const;
     std::vector<Channel> start(const Copy &copy, bool ahead, Body &out);
     Op transfer(const Channel &c, size_t i, bool ahead) const;
+    bool comes_in_halves(const Run &run) const;
+    void start_halves(const Channel &c, Body &out);
+    Loop loop_over_groups(const Channel &c, int64_t count);
 
     Kernel &kernel_;
     Rings &rings_;

@@ -51,6 +51,10 @@ struct Piece {
     int64_t neighbours() const { return apart() ? rows.extent : round_up(run, lanes) / lanes; }   // that a loop of its own makes
     // The rows that a pad has in turn: all of a plane where there are several.
     int64_t turn(int64_t wanted) const { return planes.extent > 1 ? vectors() : wanted == of_run ? neighbours() : wanted; }
+    // Are its rows whole turns of several pads?
+    bool takes_turns(int64_t wanted, int64_t pads) const {
+        return vectors() % (turn(wanted) * pads) == 0 && (neighbours() % turn(wanted) == 0 || turn(wanted) % neighbours() == 0);
+    }
     bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes; }
 };
 
@@ -74,24 +78,23 @@ public:
         space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1})
             .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run", {0, of_run, 32, 64, 128});
         space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-        space.constraint("turns", {"rows", "pads", "turn"}, "The rows of a buffer are whole turns of several pads.", [this, machine](const Point &point) {
+        space.constraint("turns", {"rows", "pads", "turn"}, "The rows of a buffer, or most of them, are whole turns of several pads.", [this, machine](const Point &point) {
             if (point["turn"] == 0) return true;
-            const std::vector<Piece> list = pieces(machine, point["rows"]);
-            return point["pads"] > 1 && std::all_of(list.begin(), list.end(), [&](const Piece &piece) {
-                       const int64_t turn = piece.turn(point["turn"]), neighbours = piece.neighbours();
-                       return piece.vectors() % (turn * point["pads"]) == 0 && (neighbours % turn == 0 || turn % neighbours == 0);
-                   });
+            const std::vector<Piece> list = pieces(machine, point);
+            const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(point["turn"], point["pads"]); };
+            // A run at a turn is one way for all; of others, some rows may be left over.
+            return point["pads"] > 1 && (point["turn"] == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
         });
-        space.constraint("room", {"rows"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
+        space.constraint("room", {"rows", "turn"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
             int64_t all = 0;
-            for (const Piece &piece : pieces(machine, point["rows"])) all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
+            for (const Piece &piece : pieces(machine, point)) all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
             return all <= machine.pad.count * machine.pad_rows();
         });
         return space;
     }
     std::string words(const Machine &machine, const Point &point) const override {
         return fmt::format("{} rows of 32 at a time, a buffer in {} pads{}, {} loop nests", point["rows"], point["pads"],
-                           point["turn"] == of_run ? ", a run at a turn" : point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point["rows"]).size());
+                           point["turn"] == of_run ? ", a run at a turn" : point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point).size());
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
@@ -108,16 +111,16 @@ public:
     std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &inputs) const override { return move(inputs); }
     double draft(const Machine &machine, const Point &point) const override {
         double cycles = 400;
-        for (const Piece &piece : pieces(machine, point["rows"])) {
+        for (const Piece &piece : pieces(machine, point)) {
             double turns = 1;
             for (const MovedBox::Dim &dim : piece.loops) turns *= static_cast<double>(dim.extent);
             const auto rows = static_cast<double>(piece.planes.extent * piece.vectors());
             cycles += turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
         }
-        // Long tiles gain little, and often lose that pages of the DRAM take turns: others are tried first.
-        constexpr int64_t long_tile = 1024;
+        // Long tiles often lose that pages of the DRAM take turns: others are tried first, unless pads have several rows of a page.
+        constexpr int64_t long_tile = 1024, rows_of_pages = 64;
         constexpr double of_long_tiles = 1.3;
-        return point["rows"] > long_tile ? of_long_tiles * cycles : cycles;
+        return point["rows"] > long_tile && point["turn"] != rows_of_pages ? of_long_tiles * cycles : cycles;
     }
 
 protected:
@@ -167,8 +170,9 @@ private:
     }
 
     // Every loop bound is a constant: what is left over becomes a piece of its own.
-    std::vector<Piece> pieces(const Machine &machine, int64_t vectors) const {
-        const int64_t most = most_run(machine);
+    std::vector<Piece> pieces(const Machine &machine, const Point &point) const {
+        const int64_t most = most_run(machine), vectors = point["rows"];
+        const int64_t turn = point["turn"] > of_run ? point["turn"] * point["pads"] : 0;
         std::vector<Piece> list;
         for (const MovedBox &box : boxes_) {
             std::vector<MovedBox::Dim> dims = box.dims;
@@ -184,7 +188,7 @@ private:
             const auto take = [&](int64_t length) {
                 if (length == 0) return;
                 start.run = length;
-                append(list, start, dims, vectors);
+                append(list, start, dims, vectors, turn);
                 start.box.from += length * start.step;
                 start.box.to += length;
                 run -= length;
@@ -196,7 +200,7 @@ private:
                 std::vector<MovedBox::Dim> rows = dims;
                 rows.insert(rows.begin(), {count, most * start.step, most});
                 start.run = most;
-                append(list, start, rows, vectors);
+                append(list, start, rows, vectors, turn);
                 start.box.from += count * most * start.step;
                 start.box.to += count * most;
                 run %= most;
@@ -241,7 +245,8 @@ private:
 
     // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant, becomes the rows of
     // a tile. Where a run repeats and nothing else is read, a tile holds some of its copies.
-    static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors) {
+    // What is left of whole turns of all pads, of so many vectors, is a piece of its own.
+    static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors, int64_t turn) {
         const int64_t most = std::max<int64_t>(1, vectors / (round_up(piece.run, lanes) / lanes));
         const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
         size_t best = dims.size();
@@ -256,7 +261,7 @@ private:
         }
         const MovedBox::Dim rows = dims[best];
         dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        in_tiles(piece, dims, rows, tile_of(rows.extent, most), [&](Piece part, std::vector<MovedBox::Dim> loops) {
+        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.run)), [&](Piece part, std::vector<MovedBox::Dim> loops) {
             part.rows = part.planes;
             part.planes = {1, 0, 0};
             // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
@@ -268,15 +273,16 @@ private:
             }
             const MovedBox::Dim planes = *next;
             loops.erase(next);
-            in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
+            in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent, 0), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
                 of_planes.loops = std::move(around);
                 list.push_back(std::move(of_planes));
             });
         });
     }
     // So many of `extent`, at most `most`: whole rounds of the pads, equally many each time where that takes half of them or more.
-    static int64_t tile_of(int64_t extent, int64_t most) {
+    static int64_t tile_of(int64_t extent, int64_t most, int64_t turn) {
         constexpr int64_t round = 4;
+        if (turn > 1 && extent <= most && extent > turn) return extent / turn * turn;
         if (extent <= most || most < round) return std::min(extent, most);
         for (int64_t tile = most / round * round; 2 * tile > most; tile -= round)
             if (extent % tile == 0) return tile;
@@ -310,7 +316,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
     Var i("i"), a("a"), b("b"), v("v"), p("p"), unrolled("unrolled");
     Func out("result");
     out(i) = undef<BFloat>();
-    const std::vector<Piece> list = pieces(machine, point["rows"]);
+    const std::vector<Piece> list = pieces(machine, point);
     std::vector<Func> stages;
     std::vector<RDom> domains;
     for (const Piece &piece : list) {
@@ -369,10 +375,14 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         stage.bound_extent(a, size(round_up(run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
-        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {size(point["pads"]), piece.turn(point["turn"])};
-        // The first loop that brings something else, or the one of one iteration that stands last.
-        const int level = first_loop + static_cast<int>(repeats);
-        stage.compute_at(out, RVar(r[level]));
+        // What one transfer moves is in one pad, where the code for four takes longer than they do.
+        const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 && piece.vectors() <= machine.sdma.max_rows && (piece.rows.extent == 1 || (piece.rows.to == piece.run && piece.rows.from == piece.run));
+        const bool left_over = point["turn"] > of_run && !piece.takes_turns(point["turn"], point["pads"]);
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]), lone || left_over ? 0 : piece.turn(point["turn"])};
+        // Pieces that come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of others the first loop that
+        // brings something else, or the one of one iteration that stands last.
+        if (piece.box.input >= 0 && repeats == loops.size()) stage.compute_root();
+        else stage.compute_at(out, RVar(r[first_loop + static_cast<int>(repeats)]));
         in_pads({stage});
     }
     out.bound(i, 0, size(outputs_[0].elements()));

@@ -40,6 +40,15 @@ struct Dependence : Fixture, testing::Test {
     Reg x = vector("x");
 };
 
+// What takes time between transfers does so behind those in front of it, whatever registers they use.
+TEST_F(Dependence, WhatTakesTimeStandsBehindTransfers) {
+    const Op start = transfer(0).back();
+    Op division = op(Opcode::div_s, kernel.scalar("late"), {zero_scalar, kernel.scalar("one")});
+    EXPECT_FALSE(ordered(start, division));
+    division.orders = buffer;
+    EXPECT_TRUE(ordered(start, division));
+}
+
 // A loop goes through the rows in front of one, which it reads in every iteration.
 TEST_F(Dependence, NoneBetweenRowsThatLieApart) {
     constexpr int64_t last = (iterations - 1) * step;

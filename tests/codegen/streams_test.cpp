@@ -129,6 +129,47 @@ TEST(Streams, CopiesOfSingleElementsAreRight) {
         }
 }
 
+// The transfers of a program as they stand in it, l of loads and s of results, and | for a division, which takes time between them.
+std::string transfers_of(const char *op, const WorkloadArguments &arguments, const char *machine, const char *point) {
+    const Evaluator evaluator(find_operator(op).workload(arguments), find_machine(machine));
+    const Point at = Point::parse(point);
+    EXPECT_EQ(violation(evaluator.workload().space(find_machine(machine)), at), "") << point;
+    EXPECT_EQ(evaluator.verify(at), "") << op << " at " << point << " on " << machine;
+    std::string text, found;
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(at, options);
+    for (size_t i = 0; i < text.size(); i++) {
+        if (text.compare(i, 6, "scpad.") == 0) found += text[i + 6];
+        if (text.compare(i, 5, "div.s") == 0) found += '|';
+    }
+    return found;
+}
+
+// Engines that start at the same time end at the same time: half of the pads start some time behind the others. Short transfers and few of
+// them have none of that, and neither has a machine without timing.
+TEST(Streams, HalvesOfThePadsStartApart) {
+    const WorkloadArguments slice = {{"shape", "256x512"}, {"dim", "0"}, {"start", "64"}, {"end", "192"}};
+    EXPECT_EQ(transfers_of("slice", slice, "ax01", "rows=4096,pads=4,turn=32"), "ll|ll|ll|ll|ss|ss|ss|ss|");
+    EXPECT_EQ(transfers_of("slice", slice, "fsim", "rows=16,pads=1,turn=0").find('|'), std::string::npos);
+    // Of an expanded row the base registers stay where they are.
+    EXPECT_NE(transfers_of("expand", {{"shape", "1x512"}, {"size", "128,512"}}, "ax01", "rows=2048,pads=4,turn=0").find("ss|ss|"), std::string::npos);
+    EXPECT_EQ(transfers_of("slice", {{"shape", "64x512"}, {"dim", "0"}, {"start", "16"}, {"end", "48"}}, "ax01", "rows=2048,pads=4,turn=0").find('|'), std::string::npos);
+}
+
+// Pieces that come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what one transfer
+// moves, as the 256 elements behind the rows of 1024 and those that come from the end, is in one pad.
+TEST(Streams, PiecesThatComeWholeComeFirst) {
+    const WorkloadArguments roll = {{"shape", "256x256"}, {"shifts", "3"}, {"dims", "0"}};
+    EXPECT_EQ(transfers_of("roll", roll, "ax01", "rows=2048,pads=4,turn=64"), "ll|ll|ll|ll|llllllllllss|ss|ss|ss|ssssssssss");
+    EXPECT_EQ(transfers_of("roll", roll, "ax01", "rows=4096,pads=4,turn=32"), "ll|ll|llllllss|ss|ssssss");
+    // Some that come whole, and some that do not; numbers of rows that no turn divides, several tensors, a constant.
+    for (const char *point : {"rows=256,pads=4,turn=32", "rows=128,pads=2,turn=0"}) transfers_of("roll", roll, "ax01", point);
+    for (const char *point : {"rows=2048,pads=4,turn=64", "rows=512,pads=4,turn=32", "rows=64,pads=4,turn=0"}) transfers_of("cat", {{"shape", "100x256,37x256"}}, "ax01", point);
+    for (const char *point : {"rows=2048,pads=4,turn=32", "rows=256,pads=2,turn=0"}) transfers_of("pad", {{"shape", "61x256"}, {"pad", "0,0,2,3"}}, "ax01", point);
+}
+
 // The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.
 TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
     const Machine machine = find_machine("ax01");
