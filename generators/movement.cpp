@@ -317,6 +317,9 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
     Func out("result");
     out(i) = undef<BFloat>();
     const std::vector<Piece> list = pieces(machine, point);
+    const bool whole = std::ranges::all_of(list, [](const Piece &piece) {
+        return piece.box.input < 0 || std::ranges::all_of(piece.loops, [](const MovedBox::Dim &dim) { return dim.from == 0; });
+    });
     std::vector<Func> stages;
     std::vector<RDom> domains;
     for (const Piece &piece : list) {
@@ -379,9 +382,9 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 && piece.vectors() <= machine.sdma.max_rows && (piece.rows.extent == 1 || (piece.rows.to == piece.run && piece.rows.from == piece.run));
         const bool left_over = point["turn"] > of_run && !piece.takes_turns(point["turn"], point["pads"]);
         kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]), lone || left_over ? 0 : piece.turn(point["turn"])};
-        // Pieces that come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of others the first loop that
+        // Pieces that all come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of others the first loop that
         // brings something else, or the one of one iteration that stands last.
-        if (piece.box.input >= 0 && repeats == loops.size()) stage.compute_root();
+        if (whole && piece.box.input >= 0) stage.compute_root();
         else stage.compute_at(out, RVar(r[first_loop + static_cast<int>(repeats)]));
         in_pads({stage});
     }

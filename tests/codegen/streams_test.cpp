@@ -158,7 +158,7 @@ TEST(Streams, HalvesOfThePadsStartApart) {
     EXPECT_EQ(transfers_of("slice", {{"shape", "64x512"}, {"dim", "0"}, {"start", "16"}, {"end", "48"}}, "ax01", "rows=2048,pads=4,turn=0").find('|'), std::string::npos);
 }
 
-// Pieces that come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what one transfer
+// Pieces that all come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what one transfer
 // moves, as the 256 elements behind the rows of 1024 and those that come from the end, is in one pad.
 TEST(Streams, PiecesThatComeWholeComeFirst) {
     const WorkloadArguments roll = {{"shape", "256x256"}, {"shifts", "3"}, {"dims", "0"}};
