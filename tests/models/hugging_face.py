@@ -72,6 +72,14 @@ def llava():
     return zoo.Model(module, (), {"input_ids": torch.cat([torch.full((1, 16), 5), torch.randint(10, VOCABULARY, (1, 8))], 1)} | image() | UNCACHED)
 
 
+def detr():
+    """On the last map of a small convolutional network."""
+    backbone = transformers.ResNetConfig(layer_type="basic", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], out_features=["stage2"])
+    sizes = BART | {"num_queries": 8, "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None, "backbone_config": backbone}
+    del sizes["vocab_size"]
+    return make("Detr", image(64), **sizes)
+
+
 ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     # Text encoders
     "bert": lambda: make("Bert", tokens(), **ENCODER),
@@ -87,6 +95,7 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "roformer": lambda: make("RoFormer", tokens(), **ENCODER, embedding_size=WIDTH),
     "convbert": lambda: make("ConvBert", tokens(), **ENCODER, embedding_size=WIDTH, head_ratio=2),
     "fnet": lambda: make("FNet", tokens(), vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=INNER),
+    "xlnet": lambda: make("XLNet", tokens(), vocab_size=VOCABULARY, d_model=WIDTH, n_layer=LAYERS, n_head=HEADS, d_inner=INNER),
     # Text decoders
     "gpt2": lambda: decoder("GPT2", **GPT, n_positions=POSITIONS),
     "gpt_neo": lambda: decoder("GPTNeo", vocab_size=VOCABULARY, hidden_size=WIDTH, num_layers=LAYERS, num_heads=HEADS, attention_types=[[["global", "local"], 1]], window_size=8,
@@ -124,11 +133,19 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
                                    first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16),
     "llama4": lambda: decoder("Llama4Text", **DECODER, head_dim=16, num_local_experts=2, intermediate_size_mlp=INNER, attention_chunk_size=8, pad_token_id=0),
     "mpt": lambda: decoder("Mpt", vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=POSITIONS),
+    "codegen": lambda: decoder("CodeGen", **GPT, rotary_dim=8, n_positions=POSITIONS, n_ctx=POSITIONS),
+    "glm": lambda: decoder("Glm", **DECODER, head_dim=16, pad_token_id=0),
+    "mamba2": lambda: decoder("Mamba2", vocab_size=VOCABULARY, hidden_size=WIDTH, state_size=8, num_hidden_layers=LAYERS, num_heads=8, head_dim=16, n_groups=2, chunk_size=8),
+    "recurrent_gemma": lambda: decoder("RecurrentGemma", **ENCODER | {"num_hidden_layers": 3}, lru_width=WIDTH, attention_window_size=8),
     # Encoders with decoders, and speech
     "pegasus": lambda: make("Pegasus", both(), **BART, max_position_embeddings=POSITIONS),
     "t5_encoder": lambda: make("T5", tokens(), "EncoderModel", **T5),
     "t5": lambda: make("T5", both(), **T5),
     "bart": lambda: make("Bart", both(), **BART, max_position_embeddings=POSITIONS),
+    "marian": lambda: make("Marian", both(), **BART, max_position_embeddings=POSITIONS, pad_token_id=0, decoder_start_token_id=0),
+    "mt5": lambda: make("MT5", both(), **T5),
+    "speech_to_text": lambda: make("Speech2Text", {"input_features": torch.randn(1, 32, 16)} | tokens(8, "decoder_input_ids") | UNCACHED, **BART, input_feat_per_channel=16, conv_channels=32,
+                                   max_source_positions=50, max_target_positions=POSITIONS),
     "whisper_encoder": whisper_encoder,
     "whisper": lambda: make("Whisper", {"input_features": torch.randn(1, 16, 100)} | tokens(8, "decoder_input_ids") | UNCACHED, **WHISPER),
     "wav2vec2": lambda: make("Wav2Vec2", {"input_values": torch.randn(1, 800)}, **LAYERED, conv_dim=(32, 32, 32), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3),
@@ -141,6 +158,10 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "videomae": lambda: make("VideoMAE", {"pixel_values": torch.randn(1, 4, 3, 32, 32)}, **PATCHES, num_frames=4, tubelet_size=2),
     "timesformer": lambda: make("Timesformer", {"pixel_values": torch.randn(1, 4, 3, 32, 32)}, **PATCHES, num_frames=4),
     "siglip": lambda: make("SiglipVision", image(), **PATCHES),
+    "beit": lambda: make("Beit", image(), **PATCHES),
+    "dpt": lambda: make("DPT", image(), "ForDepthEstimation", **PATCHES, backbone_out_indices=[0, 1], neck_hidden_sizes=[16, 32], reassemble_factors=[4, 2], fusion_hidden_size=32, is_hybrid=False),
+    "sam_vision": lambda: make("SamVision", image(64), **LAYERED, output_channels=32, image_size=64, patch_size=8, window_size=4, global_attn_indexes=[1], mlp_dim=INNER),
+    "detr": detr,
     "swin": lambda: make("Swin", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
     "swinv2": lambda: make("Swinv2", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
     "clipseg": lambda: make("CLIPSeg", tokens() | image(), "ForImageSegmentation", text_config=ENCODER | {"max_position_embeddings": 32}, vision_config=PATCHES, projection_dim=64, reduce_dim=16,
@@ -151,9 +172,12 @@ ARCHITECTURES: dict[str, Callable[[], zoo.Model]] = {
     "poolformer": lambda: make("PoolFormer", image(64), hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1]),
     "levit": lambda: convolutional("Levit", 64, image_size=64, hidden_sizes=[16, 32, 48], num_attention_heads=[2, 2, 4], depths=[1, 1, 1], key_dim=[8, 8, 8], patch_size=16),
     "mobilevit": lambda: convolutional("MobileViT", 64, image_size=64, hidden_sizes=[32, 48, 64], neck_hidden_sizes=[8, 16, 24, 32, 48, 64, 64]),
+    "mobilevitv2": lambda: convolutional("MobileViTV2", 64, image_size=64, width_multiplier=0.25),
     "clip": lambda: make("CLIP", tokens() | image(), text_config=ENCODER | {"max_position_embeddings": 32}, vision_config=PATCHES, projection_dim=32),
     # Convolutional networks
     "convnext": lambda: make("ConvNext", image(64), hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 2, 1], image_size=64),
+    "convnextv2": lambda: make("ConvNextV2", image(64), hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 2, 1], image_size=64),
+    "focalnet": lambda: make("FocalNet", image(), image_size=32, patch_size=2, embed_dim=32, depths=[2, 2], hidden_sizes=[32, 64], focal_levels=[2, 2], focal_windows=[3, 3]),
     "resnet": lambda: make("ResNet", image(), layer_type="basic", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1]),
     "regnet": lambda: make("RegNet", image(), embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], groups_width=8),
     "bit": lambda: make("Bit", image(), embedding_size=16, hidden_sizes=[32, 64], depths=[1, 1], num_groups=4),
