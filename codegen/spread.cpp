@@ -137,17 +137,13 @@ bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &tra
     return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }
 
-// The two halves of a group, each with tiles in both bank groups of the DRAM where the whole has: they start half a distance apart.
+// The two halves of a group: they start half a distance apart.
 std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
-    const int64_t page = kernel.machine->dram.row_bytes / 2, groups = kernel.machine->dram.groups;
-    const std::vector<Tile> &tiles = whole.run.group;
     std::vector<Channel> parts(2, Channel{whole.copy, {{}, whole.run.count, whole.run.row_step, whole.run.mem_step}, {}, {}, {}});
-    std::vector<int64_t> taken(static_cast<size_t>(groups), 0);
-    for (size_t i = 0; i < tiles.size(); i++) {
-        // Every other one of a bank group, and the first half gets the first.
-        const auto group = static_cast<size_t>(page > 0 ? floor_mod(floor_div(tiles[i].mem, page), groups) : 0);
-        Channel &part = parts[static_cast<size_t>(taken[group]++ % 2)];
-        part.run.group.push_back(tiles[i]);
+    const std::vector<size_t> half = halves_of(whole.run.group, *kernel.machine);
+    for (size_t i = 0; i < half.size(); i++) {
+        Channel &part = parts[half[i]];
+        part.run.group.push_back(whole.run.group[i]);
         part.pad.push_back(whole.pad[i]);
         part.mem.push_back(whole.mem[i]);
         part.control.push_back(whole.control[i]);

@@ -76,13 +76,12 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
     return split;
 }
 
-void part_bank_groups(std::vector<Tile> &tiles, const Machine &machine) {
+std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine) {
     const int64_t page = machine.dram.row_bytes / 2, groups = machine.dram.groups;
-    std::map<int64_t, int> taken;
-    std::vector<Tile> halves[2];
-    for (const Tile &tile : tiles) halves[taken[page > 0 ? floor_mod(floor_div(tile.mem, page), groups) : 0]++ % 2].push_back(tile);
-    tiles = std::move(halves[0]);
-    tiles.insert(tiles.end(), halves[1].begin(), halves[1].end());
+    std::map<int64_t, size_t> taken;
+    std::vector<size_t> halves;
+    for (const Tile &tile : tiles) halves.push_back(taken[page > 0 ? floor_mod(floor_div(tile.mem, page), groups) : 0]++ % 2);
+    return halves;
 }
 
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
@@ -321,7 +320,14 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
     std::vector<Run> runs = still ? std::vector<Run>{{copy.tiles}} : split_runs(copy.tiles);
     for (Run &run : runs) {
         const bool halves = ahead && !still && comes_in_halves(run);
-        if (halves) part_bank_groups(run.group, *kernel_.machine);
+        if (halves) {
+            const std::vector<size_t> half = halves_of(run.group, *kernel_.machine);
+            std::vector<Tile> tiles;
+            for (const size_t wanted : {size_t{0}, size_t{1}})
+                for (size_t i = 0; i < half.size(); i++)
+                    if (half[i] == wanted) tiles.push_back(run.group[i]);
+            run.group = std::move(tiles);
+        }
         channels.push_back(channel(copy, run));
         Channel &c = channels.back();
         if (!still) {

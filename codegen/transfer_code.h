@@ -20,9 +20,9 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
 // Runs with one tile a pad, so that no transfer of a group waits for another.
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 
-// Halves of a group, each with tiles in both bank groups of the DRAM where the whole has: every other one of a bank group, and the first half
-// gets the first.
-void part_bank_groups(std::vector<Tile> &tiles, const Machine &machine);
+// The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has, every other one of a
+// bank group, and the first half gets the first.
+std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine);
 
 // The registers of one run's transfers.
 struct Channel {
