@@ -169,11 +169,12 @@ private:
         const int64_t capacity = most_packets(), missing = std::min(packets_of(nest) - capacity, capacity);
         std::map<size_t, std::vector<OpGroup>> before;
         double longer = 0;   // in a turn
+        const auto turns = static_cast<double>(executions(kernel_, blocks_, static_cast<size_t>(nest.second)));
         for (auto &[straight, densest] : densest_) {
             if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second || densest.packets.size() >= blocks_[straight].packets.size()) continue;
             before[straight] = blocks_[straight].packets;
             blocks_[straight].packets = densest.packets;
-            longer += static_cast<double>(densest.cycles);
+            longer += static_cast<double>(densest.cycles) * static_cast<double>(executions(kernel_, blocks_, straight)) / turns;
         }
         const int64_t still_missing = packets_of(nest) - capacity;
         if (still_missing <= 0) return true;
