@@ -106,7 +106,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     Kernel kernel = match(lowered.function, machine, options.optimize);
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
-    share_rows(kernel, options.optimize);
+    share_rows(kernel);
     dump("match", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) skew(kernel, options.layouts);
     dump("skew", [&] { return to_string(kernel); });

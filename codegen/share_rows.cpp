@@ -27,15 +27,15 @@ void rename(Body &body, int from, int to) {
 }
 
 bool all_fit(const Kernel &kernel) {
-    // What does not divide, and what a pad alone holds, takes a little more.
-    const int64_t room = kernel.machine->pad.count * kernel.machine->pad_rows() * 15 / 16;
+    // What does not divide, what fewer pads hold, guard rows and iterations with rows of their own take the rest.
+    const int64_t room = kernel.machine->pad.count * kernel.machine->pad_rows() * 2 / 3;
     return std::accumulate(kernel.allocations.begin(), kernel.allocations.end(), int64_t{0}, [](int64_t rows, const Allocation &allocation) { return rows + allocation.rows; }) <= room;
 }
 
 }  // namespace
 
-void share_rows(Kernel &kernel, bool optimize) {
-    if (!optimize && all_fit(kernel)) return;
+void share_rows(Kernel &kernel) {
+    if (all_fit(kernel)) return;
     constexpr std::string_view over = "_over_";
     for (size_t i = 0; i < kernel.allocations.size();) {
         const Allocation &sharing = kernel.allocations[i];

@@ -178,8 +178,13 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
 
 Point attention_naive_point(const AttentionShape &shape, const Machine &machine) {
     if (shape.key_blocks() > 1 && shape.causal) return {{"rows", shape.key_tiles * lanes}, {"row_unroll", largest_block}, {"softmax_unroll", 4}, {"weight_unroll", 4}, {"heads", 1}};
-    const int64_t block = std::min<int64_t>(shape.queries, lanes), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
-    Point point = {{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", naive_softmax_unroll(block)}, {"weight_unroll", 4}, {"heads", 1}};
+    const auto of_block = [&shape](int64_t rows) {
+        const int64_t block = std::min(shape.queries, rows), blocks = shape.whole_rows() && shape.skips_hidden(block) ? ceil_div(shape.queries, block) : 1;
+        return Point{{"rows", blocks * block}, {"row_unroll", block}, {"softmax_unroll", naive_softmax_unroll(block)}, {"weight_unroll", 4}, {"heads", 1}};
+    };
+    Point point = of_block(lanes);
+    // Blocks that do not leave out hidden tiles have a mask for each distance from a tile.
+    if (!shape.whole_rows() && !fits(shape, machine, point)) point = of_block(largest_block);
     if (shape.may_stream(machine)) point.set("stream", 0);
     if (shape.may_sum_groups(machine)) point.set("sum_unroll", 0);
     return point;

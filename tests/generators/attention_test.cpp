@@ -265,6 +265,17 @@ TEST(Attention, TakesRowsThatThePadsDoNotHold) {
     const Machine machine = find_machine("ax01");
     const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "2x64,9000x64,9000x64"}});
     EXPECT_EQ(Evaluator(workload, machine).verify(workload->naive_point(machine)), "");
+    // The reference program has a place for all, too, where they are just held.
+    struct Case {
+        int64_t queries, keys;
+        const char *causal;
+    };
+    for (const Case &c : {Case{31, 3000, "false"}, Case{31, 5600, "false"}, Case{3008, 3008, "true"}, Case{4096, 4096, "false"}, Case{4096, 4096, "true"}}) {
+        SCOPED_TRACE(fmt::format("{} of {}, causal {}", c.queries, c.keys, c.causal));
+        const std::shared_ptr<const Workload> held = find_operator(name).workload({{"shape", fmt::format("{}x64,{}x64,{}x64", c.queries, c.keys, c.keys)}, {"is-causal", c.causal}});
+        EXPECT_EQ(violation(held->space(machine), held->naive_point(machine)), "");
+        EXPECT_NO_THROW(Evaluator(held, machine).compile(held->naive_point(machine), {.optimize = false}));
+    }
 }
 
 // Rows that see no key of a block, or none at all: what other blocks give them stays as it is.
