@@ -12,6 +12,7 @@
 #include "isa/error.h"
 #include "isa/write_file.h"
 #include "isa/machine_parameters.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -237,10 +238,7 @@ void write_corrections(const Corrections &corrections, const std::filesystem::pa
 }
 
 Corrections read_corrections(const std::filesystem::path &file) {
-    std::ifstream in(file);
-    if (!in) {
-        throw Error(fmt::format("cannot read the corrections {}", file.string()));
-    }
+    std::ifstream in = open_to_read(file);
     const json document = json::parse(in, nullptr, false);
     if (!document.is_object() || document.value("format", "") != format_name || document.value("version", 0) != format_version || !document.contains("operators")) {
         throw Error(fmt::format("{} holds no corrections of version {}: `atalla learn` writes them", file.string(), format_version));

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "isa/error.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -70,7 +71,7 @@ zip_int64_t serve(void *state, void *buffer, zip_uint64_t length, zip_source_cmd
 }
 
 std::shared_ptr<const Storage> map_file(const std::filesystem::path &file) {
-    const auto fail = [&](int error) { throw Error(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(error))); };
+    const auto fail = [&](int error) { throw Error(unreadable(file, error)); };
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) fail(errno);
     struct stat status {};

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 
 #include "isa/error.h"
 #include "isa/in_file.h"
 #include "isa/in_grammar.h"
 #include "isa/instruction_formats.h"
+#include "isa/read_file.h"
 
 namespace atalla::a48 {
 
@@ -238,10 +237,7 @@ Program read_in(std::istream &input, const std::string &name) {
 }
 
 Program read_in(const std::filesystem::path &file) {
-    std::ifstream input(file, std::ios::binary);
-    if (!input) {
-        throw Error(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
-    }
+    std::ifstream input = open_to_read(file);
     return read_in(input, file.string());
 }
 

@@ -15,6 +15,7 @@
 #include "isa/fields.h"
 #include "isa/in_file.h"
 #include "isa/in_grammar.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -323,7 +324,7 @@ Program assemble(std::string_view text, const std::string &name) {
 }
 
 Program assemble_file(const std::filesystem::path &file) {
-    std::ifstream input(file, std::ios::binary);
+    std::ifstream input = open_to_read(file);
     std::string text;
     std::array<char, 1 << 16> block;
     constexpr size_t most_bytes = size_t{1} << 28;   // a device may have no end
@@ -334,7 +335,7 @@ Program assemble_file(const std::filesystem::path &file) {
         }
     }
     if (!input.eof() || input.bad()) {
-        throw Error(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
+        throw Error(unreadable(file, errno));
     }
     return assemble(text, file.string());
 }

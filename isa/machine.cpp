@@ -10,6 +10,7 @@
 
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -30,8 +31,7 @@ struct MachineFile {
 }
 
 Json parse_file(const fs::path &file) {
-    std::ifstream stream(file);
-    if (!stream) fail(file, "the machine file cannot be read");
+    std::ifstream stream = open_to_read(file);
     try {
         Json json = Json::parse(stream);
         if (!json.is_object()) fail(file, "a machine file must be a JSON object");

@@ -14,6 +14,7 @@
 #include "isa/checksum.h"
 #include "isa/error.h"
 #include "isa/machine_parameters.h"
+#include "isa/read_file.h"
 #include "library/atlib_generated.h"
 #include "simulator/simulator.h"
 #include "simulator/tensor_places.h"
@@ -248,9 +249,9 @@ KernelLibrary parse_library(std::span<const uint8_t> bytes) {
 }
 
 KernelLibrary read_library(const std::filesystem::path &file) {
-    std::ifstream in;
-    if (std::filesystem::is_regular_file(file)) in.open(file, std::ios::binary);
-    if (!in.is_open()) throw Error(fmt::format("cannot read the kernel library {}", file.string()));
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) throw Error(fmt::format("{}: a kernel library is a regular file", file.string()));
+    std::ifstream in = open_to_read(file);
     const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
     try {
         return parse_library(bytes);

@@ -10,12 +10,13 @@
 #include <fmt/format.h>
 
 #include "isa/error.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
 MappedFile::MappedFile(const std::filesystem::path &file) {
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) throw Error(fmt::format("{}: {}", file.string(), std::strerror(errno)));
+    if (descriptor < 0) throw Error(unreadable(file, errno));
     struct stat status = {};
     std::string failure;
     if (::fstat(descriptor, &status) != 0) failure = std::strerror(errno);

@@ -8,16 +8,14 @@
 
 #include "isa/error.h"
 #include "isa/in_grammar.h"
+#include "isa/read_file.h"
 #include "simulator/a48_semantics.h"
 #include "simulator/expect_file.h"
 
 namespace atalla::a48 {
 
 bool is_a48_file(const std::filesystem::path &file) {
-    std::ifstream input(file);
-    if (!input) {
-        throw Error(fmt::format("cannot read '{}'", file.string()));
-    }
+    std::ifstream input = open_to_read(file);
     constexpr size_t a40_digits = 40;
     bool wide = false;
     std::vector<uint32_t> addresses;

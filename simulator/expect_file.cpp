@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "isa/error.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -167,10 +168,7 @@ ExpectFile read_expect(std::istream &input, const std::string &name) {
 }
 
 ExpectFile read_expect(const std::filesystem::path &file) {
-    std::ifstream input(file);
-    if (!input) {
-        throw Error(fmt::format("cannot read '{}'", file.string()));
-    }
+    std::ifstream input = open_to_read(file);
     return read_expect(input, file.string());
 }
 

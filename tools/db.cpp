@@ -15,6 +15,7 @@
 #include "db/export.h"
 #include "db/kernel_tuner.h"
 #include "isa/error.h"
+#include "isa/read_file.h"
 #include "isa/write_file.h"
 #include "tools/run_tool.h"
 
@@ -125,6 +126,7 @@ std::string trial_line(const atalla::StoredTrial &stored) {
 void show(const Options &options) {
     const Database database = open_existing(options.database);
     json all = json::array();
+    size_t shown = 0;
     atalla::TrialFilter of_any_status = options.filter;
     of_any_status.status.reset();
     for (const atalla::KeySummary &key : database.list(of_any_status)) {
@@ -134,6 +136,7 @@ void show(const Options &options) {
         if (trials.empty()) {
             continue;
         }
+        shown++;
         trials.resize(options.top > 0 ? std::min(options.top, trials.size()) : trials.size());
         if (options.as_json) {
             json entry = summary_json(key);
@@ -153,6 +156,8 @@ void show(const Options &options) {
     }
     if (options.as_json) {
         print(all);
+    } else if (shown == 0) {
+        std::cout << fmt::format("nothing in {} is so; `atalla-db list` has all that is tuned\n", options.database.string());
     }
 }
 
@@ -228,10 +233,7 @@ atalla::MergeReport merge_one(Database &database, const std::string &source) {
         }
         return database.merge(open_existing(source));
     }
-    std::ifstream in(source, std::ios::binary);
-    if (!in || std::filesystem::is_directory(source)) {
-        throw atalla::Error(fmt::format("cannot read {}", source));
-    }
+    std::ifstream in = atalla::open_to_read(source);
     if (std::string start(2, ' '); in.peek() == '{' && in.read(start.data(), 2) && start != "{\"") {
         const std::string text = start + std::string(std::istreambuf_iterator<char>(in), {});
         return import_tuning_cache(database, atalla::parse_tuning_cache(text, source));
@@ -353,7 +355,7 @@ CLI::App *add_command(CLI::App &app, const std::string &name, const std::string 
 }
 
 void add_filter(CLI::App &command, Options &options, bool with_status) {
-    command.add_option("--op", options.filter.op, "Only this operator, e.g. aten::addmm");
+    command.add_option("--op", options.filter.op, "Only this operator, by its name in ./atalla ops, e.g. addmm, or expression");
     command.add_option("--workload", options.filter.workload, "Only this workload, as list prints it");
     command.add_option("--machine", options.filter.machine, "Only this machine, by name or fingerprint");
     command.add_option("--compiler", options.filter.compiler, "Only this compiler fingerprint");

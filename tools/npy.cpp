@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "isa/error.h"
+#include "isa/read_file.h"
 #include "isa/write_file.h"
 
 namespace atalla {
@@ -334,11 +335,12 @@ void for_each_element(const Parsed &parsed, size_t element_bytes, std::string_vi
 }
 
 std::vector<uint8_t> read_bytes(const std::filesystem::path &file) {
-    std::ifstream stream(file, std::ios::binary | std::ios::ate);
     std::error_code code;
-    if (!stream || !std::filesystem::is_regular_file(file, code)) {
-        throw Error(fmt::format("{}: cannot be read as a file; check the path", file.string()));
+    if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
+        throw Error(fmt::format("{}: tensors are read from regular files", file.string()));
     }
+    std::ifstream stream = open_to_read(file);
+    stream.seekg(0, std::ios::end);
     std::vector<uint8_t> bytes(static_cast<size_t>(stream.tellg()));
     stream.seekg(0);
     if (!stream.read(reinterpret_cast<char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {

@@ -19,12 +19,24 @@ inline CLI::Option *add_seed(CLI::App &app, uint64_t &seed, const std::string &h
     });
 }
 
+// Refuses an empty text as a file, a name or a number: it is a variable of the shell that is not set, and would count as an option that is left out.
+// Arguments of operators, which are in a group of their own or in none, may be empty words.
+inline void refuse_empty_values(const CLI::App &app) {
+    for (const CLI::Option *option : app.get_options()) {
+        const bool checked = !option->get_group().empty() && option->get_group() != "Arguments of operators";
+        if (checked && std::ranges::find(option->results(), "") != option->results().end())
+            throw CLI::ValidationError(option->get_name() + " is given an empty text: give it a value, or leave it out");
+    }
+    for (const CLI::App *command : app.get_subcommands()) refuse_empty_values(*command);
+}
+
 // Parses the command line into the options of `app`, then calls `run`. Returns the exit status: 0, or 1 after a
 // failure.
 template <typename Run>
 int run_tool(CLI::App &app, int argc, char **argv, Run &&run) {
     try {
         app.parse(argc, argv);
+        refuse_empty_values(app);
         run();
         return 0;
     } catch (const CLI::ParseError &error) {

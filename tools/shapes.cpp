@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "isa/error.h"
+#include "isa/read_file.h"
 
 namespace atalla {
 
@@ -139,11 +140,8 @@ ModelShapes parse_model_shapes(const std::string &text, const std::string &name)
 }
 
 ModelShapes read_model_shapes(const std::filesystem::path &file) {
-    std::ifstream stream(file, std::ios::binary);
     std::ostringstream text;
-    if (!stream || !(text << stream.rdbuf())) {
-        throw Error(fmt::format("{}: cannot be read as a file of shapes; check the path", file.string()));
-    }
+    text << open_to_read(file).rdbuf();
     return parse_model_shapes(text.str(), file.string());
 }
 

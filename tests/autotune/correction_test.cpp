@@ -143,7 +143,7 @@ TEST(Correction, WrongFilesAreNamed) {
         std::ofstream(file) << text;
         return error_of([&] { read_corrections(file); });
     };
-    EXPECT_THAT(error_of([&] { read_corrections(folder / "none.json"); }), HasSubstr("cannot read"));
+    EXPECT_THAT(error_of([&] { read_corrections(folder / "none.json"); }), HasSubstr("none.json: cannot be read: No such file"));
     EXPECT_THAT(refusal("{"), HasSubstr("holds no corrections"));
     EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":2,"operators":{}})"), HasSubstr("of version 1"));
     EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":1,"operators":{"gemm":{}}})"), AllOf(HasSubstr("x.json"), HasSubstr("gemm")));

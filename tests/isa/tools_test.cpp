@@ -63,7 +63,7 @@ TEST_F(Tools, FailWithOneSentence) {
     expect_failure(asm_ + " alu.s --machine nothing", "nothing");
     expect_failure(disasm_, "name a .in file, or ask for --table");
     expect_failure(disasm_ + " bad.in", "atalla-disasm: bad.in:1:4: 'z' is not a hexadecimal digit");
-    expect_failure(disasm_ + " none.in", "atalla-disasm: none.in: cannot be opened: No such file");
+    expect_failure(disasm_ + " none.in", "atalla-disasm: none.in: cannot be read: No such file");
     expect_failure(disasm_ + " bad.in --table", "excludes");
 }
 

@@ -55,7 +55,7 @@ TEST(KernelLibrary, DamageIsRefused) {
     KernelLibrary twice = library();
     twice.kernels.push_back(twice.kernels.front());
     EXPECT_THAT(error_of([&] { library_bytes(twice); }), HasSubstr("twice"));
-    EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }), HasSubstr("cannot read the kernel library /nowhere/x.atlib"));
+    EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }), HasSubstr("/nowhere/x.atlib: cannot be read: No such file"));
 }
 
 // The root table's field as the file has it.

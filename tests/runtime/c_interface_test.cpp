@@ -107,7 +107,7 @@ TEST_F(CInterface, ReportsMistakes) {
     atalla_model *missing = nullptr;
     EXPECT_EQ(atalla_model_load("/nonexistent.atl", &missing), ATALLA_FAILED);
     EXPECT_EQ(missing, nullptr);
-    EXPECT_THAT(atalla_last_error(), testing::HasSubstr("/nonexistent.atl: No such file"));
+    EXPECT_THAT(atalla_last_error(), testing::HasSubstr("/nonexistent.atl: cannot be read: No such file"));
     EXPECT_EQ(atalla_run(context_), ATALLA_FAILED);
     EXPECT_THAT(atalla_last_error(), testing::HasSubstr("input 'x' is not set"));
     atalla_model_release(nullptr);

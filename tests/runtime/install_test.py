@@ -43,7 +43,7 @@ class Install(unittest.TestCase):
     def test_c_example_reports_a_missing_file(self):
         done = subprocess.run([self.build("c") / "run_model", "/nonexistent.atl"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("/nonexistent.atl: No such file", done.stderr)
+        self.assertIn("/nonexistent.atl: cannot be read: No such file", done.stderr)
 
     def test_cpp_example(self):
         output = self.run_checked(self.build("cpp") / "threads", self.model)

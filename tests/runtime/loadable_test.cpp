@@ -57,7 +57,7 @@ TEST(Loadable, IsDescribed) {
 }
 
 TEST(Loadable, RefusesOtherFiles) {
-    EXPECT_THAT([] { Model::load("/nonexistent/m.atl"); }, refused("/nonexistent/m.atl: No such file"));
+    EXPECT_THAT([] { Model::load("/nonexistent/m.atl"); }, refused("/nonexistent/m.atl: cannot be read: No such file"));
     EXPECT_THAT([] { Model::load("/"); }, refused("not a regular file"));
     EXPECT_THAT([] { Model::from_bytes({}, "m.atl"); }, refused("m.atl: this is not a loadable"));
     const std::vector<uint8_t> text(200, 'a');

@@ -94,7 +94,9 @@ TEST_F(SimulateTool, RefusalsAreFailures) {
 TEST_F(SimulateTool, BadInputIsOneSentence) {
     write_program("a.in", "halt.s\n");
     write("broken.in", "00000000: 12zz\n");
-    expect_failure("absent.in", "cannot read 'absent.in'");
+    expect_failure("absent.in", "absent.in: cannot be read: No such file or directory");
+    expect_failure(".", ".: cannot be read: Is a directory");
+    expect_failure("''", "is given an empty text: give it a value, or leave it out");
     expect_failure("broken.in", "broken.in:1:");
     expect_failure("a.in --machine ax02", "ax01");
     expect_failure("a.in --dump-state no/such/folder/state", "cannot write the state to 'no/such/folder/state'");

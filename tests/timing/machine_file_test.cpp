@@ -153,7 +153,7 @@ protected:
 
 TEST_F(WrongFile, Unchanged) { EXPECT_EQ(message(), "no error"); }
 
-TEST_F(WrongFile, NotReadable) { EXPECT_EQ(load_message(), "the machine file cannot be read"); }
+TEST_F(WrongFile, NotReadable) { EXPECT_EQ(load_message(), "cannot be read: No such file or directory"); }
 
 TEST_F(WrongFile, NotJson) {
     EXPECT_EQ(message_of_text("{\"name\": \"x\","), "not valid JSON near byte 14");

@@ -58,7 +58,7 @@ TEST_F(Run, ModelsAreKnownByTheirFilesWhereverTheyStand) {
     const Output exported = run(ATALLA_RUN_TOOL, "--input x.npy model.pt2"), missing = run(ATALLA_RUN_TOOL, "--input x.npy model.atl");
     EXPECT_EQ(exported.status, 1);
     EXPECT_THAT(exported.error, HasSubstr("model.pt2 is not compiled: ./atalla compile model.pt2 -o MODEL.atl makes what runs"));
-    EXPECT_THAT(missing.error, HasSubstr("model.atl: No such file"));
+    EXPECT_THAT(missing.error, HasSubstr("model.atl: cannot be read: No such file"));
 }
 
 TEST_F(Run, FloatsComeOutAsFloats) {
