@@ -168,7 +168,7 @@ void Matcher::visit_branch(const IfThenElse *branch) {
     try {
         const LinearForm condition = scope_.linear(select(branch->condition, 1, 0));
         if (condition.is_constant()) visit(condition.constant != 0 ? branch->then_case : branch->else_case);
-        else if (!match_first_iteration(branch, condition)) unknown("");
+        else if (!match_first_iteration(branch, condition) && !varying_branch(branch)) unknown("");
     } catch (const Mismatch &mismatch) {
         unknown("; " + mismatch.reason);
     }

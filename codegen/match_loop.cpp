@@ -95,6 +95,19 @@ static bool is_over_domain(const For *loop, const char *ending) {
 }
 // A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
 static bool may_vary(const For *loop) { return is_over_domain(loop, "_varying"); }
+// The first loop inside over another dimension of such a domain, or a part of one; null if there is none.
+static const For *varying_loop_inside(const Stmt &s) {
+    struct Finder : IRVisitor {
+        const For *found = nullptr;
+        using IRVisitor::visit;
+        void visit(const For *loop) override {
+            if (found == nullptr && loop->name.find("_varying$") != std::string::npos) found = loop;
+            IRVisitor::visit(loop);
+        }
+    } finder;
+    s.accept(&finder);
+    return finder.found;
+}
 
 bool Matcher::must_unroll(const For *loop) const {
     if (split_loop_name(loop->name).variable.ends_with("_unroll")) return true;
@@ -138,9 +151,9 @@ void Matcher::visit_loop(const For *loop) {
 
 // ---- iterations that differ
 
-// Are the bounds of all loops inside, and all conditions, constant as far as they depend on this loop, while it runs through the
-// range?
-bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
+// Are the bounds of all loops inside, and all conditions, or those that varying_branch() has no code for, constant as far as they depend on this loop,
+// while it runs through the range?
+bool Matcher::has_constant_bounds(const For *loop, const Range &range, bool conditions_may_vary) {
     if (range.count == 1) return true;
     const size_t loops = kernel_.loops.size(), atoms = kernel_.atoms.size(), registers = kernel_.registers.size();
     IndexScope scope = scope_;
@@ -196,6 +209,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range) {
         return constant;
     };
     bounds.branch = [&](const IfThenElse *op) {
+        if (conditions_may_vary && varying_loop_inside(op->then_case) != nullptr) return true;
         try {
             for (const Expr &part : conjuncts(op->condition)) {
                 const LinearForm condition = scope.linear(select(part, 1, 0));
@@ -240,20 +254,21 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     } bounds;
     bounds.tainted.insert(loop->name);
     loop->body.accept(&bounds);
-    if (!(bounds.of_loops || bounds.of_branches) || all.count == 1 || has_constant_bounds(loop, all)) return {all};
+    if (!(bounds.of_loops || bounds.of_branches) || all.count == 1 || has_constant_bounds(loop, all, false)) return {all};
     const auto [first, count] = all;
     // Few iterations at either end, as few as possible; those at the end rather than those at the start.
     constexpr int64_t most_apart = 8;
-    for (int64_t apart = 1; apart <= std::min(most_apart, count - 1); apart++)
-        for (int64_t at_start = 0; at_start <= apart; at_start++) {
-            const Range middle{first + at_start, count - apart};
-            if (!has_constant_bounds(loop, middle)) continue;
-            std::vector<Range> ranges;
-            for (int64_t i = 0; i < at_start; i++) ranges.push_back({first + i, 1});
-            ranges.push_back(middle);
-            for (int64_t i = middle.first + middle.count; i < first + count; i++) ranges.push_back({i, 1});
-            return ranges;
-        }
+    for (const bool conditions_may_vary : {false, true})
+        for (int64_t apart = conditions_may_vary ? 0 : 1; apart <= std::min(most_apart, count - 1); apart++)
+            for (int64_t at_start = 0; at_start <= apart; at_start++) {
+                const Range middle{first + at_start, count - apart};
+                if (!has_constant_bounds(loop, middle, conditions_may_vary)) continue;
+                std::vector<Range> ranges;
+                for (int64_t i = 0; i < at_start; i++) ranges.push_back({first + i, 1});
+                ranges.push_back(middle);
+                for (int64_t i = middle.first + middle.count; i < first + count; i++) ranges.push_back({i, 1});
+                return ranges;
+            }
     // Conditions that differ all along: each iteration by itself is long code, where there would be none.
     constexpr int64_t most_single = 64;
     if (bounds.of_loops || count > most_single) return {all};
@@ -334,6 +349,17 @@ void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent)
     If sometimes{any.dst, {}};
     run_loop(loop, std::move(result), variable, &sometimes.body);
     body_->push_back(std::move(sometimes));
+}
+
+// A loop over a single element of a domain that varies is lowered to a condition: one turn or none.
+bool Matcher::varying_branch(const IfThenElse *branch) {
+    const For *inside = varying_loop_inside(branch->then_case);
+    const auto *less = branch->condition.as<LT>();
+    if (branch->else_case.defined() || inside == nullptr || less == nullptr) return false;
+    const Stmt once = For::make(inside->name + "_once", 0, max(min(less->b - less->a, 1), 0), ForType::Serial, Partition::Auto, DeviceAPI::None, branch->then_case);
+    const auto *loop = once.as<For>();
+    varying_loop(loop, {0, {}}, scope_.linear(loop_shape(loop).extent));
+    return true;
 }
 
 // A loop of the lowered code can be several here (peeled, or in an unrolled one): each has its own name and variable.

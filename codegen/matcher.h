@@ -93,12 +93,13 @@ private:
     void unroll(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
     void counted_loop(const Halide::Internal::For *loop, int64_t first, int64_t extent, bool descending);
     void varying_loop(const Halide::Internal::For *loop, LinearForm first, LinearForm extent);
+    bool varying_branch(const Halide::Internal::IfThenElse *branch);
     Loop begin_loop(const Halide::Internal::For *loop, int64_t extent);
     void run_loop(const Halide::Internal::For *loop, Loop result, const LinearForm &variable, Body *destination);
     struct Range {
         int64_t first = 0, count = 0;   // values of a loop's variable
     };
-    bool has_constant_bounds(const Halide::Internal::For *loop, const Range &range);
+    bool has_constant_bounds(const Halide::Internal::For *loop, const Range &range, bool conditions_may_vary);
     std::vector<Range> alike(const Halide::Internal::For *loop, const Range &all);
     bool must_unroll(const Halide::Internal::For *loop) const;
     bool worth_peeling(const Halide::Internal::For *loop) const;
