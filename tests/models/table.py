@@ -57,7 +57,7 @@ winners (where there is none, with the fastest of eight schedules that the draft
   in between were a first convolution whose schedules the host called wrong (its own compiler added in another order, in which other sums overflow), so that its weights were turned at run time, and planes everywhere, since
   layouts were compared with weights as PyTorch has them. Convolutions of one element in steps of two gain nothing as products (784x64x128 with a bias 64,238 cycles without the steps, the convolution 61,497).
 * `mobilenetv2` on `ax01`: convolutions of each channel with channels innermost take 622,753 cycles, six times their bounds, which leave products and sums of lanes out; the adder and the multiplier are busy for 60 to 68 % of
-  them. Smaller tiles hide more transfers in one of these kernels (1x12x12x192 44,132 cycles instead of 47,463) and take as long or longer in the others.
+  them. Smaller tiles hide more transfers in two of four of these kernels (1x12x12x192 44,132 cycles instead of 47,463, 1x48x48x96 93,233 instead of 97,469) and gain nothing in the others.
 * `bert_2` on `ax01`: the four large linear layers take 3,867,447 cycles, the eight others 1,941,886, gelu 1,142,205, the two attentions 497,710 and the
   five norms, with the additions before them, 341,708. 15 % fewer cycles than apart would be 6,792,826, and the adder alone works for 6,719,103 of them: it would
   have to stand still for 1 % of the time. Fusion takes no work from it, since sums over k, gelu's 13 additions and comparisons a vector and those of norms and
