@@ -95,8 +95,10 @@ static bool is_over_domain(const For *loop, const char *ending) {
 }
 // A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
 static bool may_vary(const For *loop) { return is_over_domain(loop, "_varying"); }
-// The first loop inside over another dimension of such a domain, or a part of one; null if there is none.
-static const For *varying_loop_inside(const Stmt &s) {
+// A loop over a single element of such a domain is lowered to a condition: the first loop inside over another dimension of it, or a part of one. Null for other
+// conditions.
+static const For *inside_varying_condition(const IfThenElse *branch) {
+    if (branch->else_case.defined() || branch->condition.as<LT>() == nullptr) return nullptr;
     struct Finder : IRVisitor {
         const For *found = nullptr;
         using IRVisitor::visit;
@@ -105,7 +107,7 @@ static const For *varying_loop_inside(const Stmt &s) {
             IRVisitor::visit(loop);
         }
     } finder;
-    s.accept(&finder);
+    branch->then_case.accept(&finder);
     return finder.found;
 }
 
@@ -209,7 +211,7 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range, bool cond
         return constant;
     };
     bounds.branch = [&](const IfThenElse *op) {
-        if (conditions_may_vary && varying_loop_inside(op->then_case) != nullptr) return true;
+        if (conditions_may_vary && inside_varying_condition(op) != nullptr) return true;
         try {
             for (const Expr &part : conjuncts(op->condition)) {
                 const LinearForm condition = scope.linear(select(part, 1, 0));
@@ -351,11 +353,11 @@ void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent)
     body_->push_back(std::move(sometimes));
 }
 
-// A loop over a single element of a domain that varies is lowered to a condition: one turn or none.
+// One turn or none.
 bool Matcher::varying_branch(const IfThenElse *branch) {
-    const For *inside = varying_loop_inside(branch->then_case);
+    const For *inside = inside_varying_condition(branch);
+    if (inside == nullptr) return false;
     const auto *less = branch->condition.as<LT>();
-    if (branch->else_case.defined() || inside == nullptr || less == nullptr) return false;
     const Stmt once = For::make(inside->name + "_once", 0, max(min(less->b - less->a, 1), 0), ForType::Serial, Partition::Auto, DeviceAPI::None, branch->then_case);
     const auto *loop = once.as<For>();
     varying_loop(loop, {0, {}}, scope_.linear(loop_shape(loop).extent));

@@ -34,13 +34,6 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
     return times;
 }
 
-int64_t beats_of(const Kernel &kernel, const std::vector<Tile> &tiles) {
-    constexpr int64_t element_bytes = 2;
-    int64_t beats = 0;
-    for (const Tile &t : tiles) beats += t.rows * ((t.cols * element_bytes + kernel.machine->sdma.beat - 1) / kernel.machine->sdma.beat);
-    return beats;
-}
-
 // The cycles of an iteration.
 int64_t interval_of(const Kernel &kernel, const Loop &hot) {
     std::vector<Op> iteration;
@@ -59,10 +52,10 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     const bool idles = may_idle(hot) && idling_pays(*kernel.machine, cycles, static_cast<double>(runs), cycles);
     const int64_t all = idles ? 2 * hot.extent - sure : hot.extent, in_front = idles ? 0 : hot.extent - sure;
     std::vector<Times> times = times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot);
-    int64_t left = 0, before = beats_of(kernel, first_tiles) + kernel.machine->sdma.setup;
-    for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(kernel, t.channel.run.group);
+    int64_t left = 0, before = beats_of(first_tiles, *kernel.machine) + kernel.machine->sdma.setup;
+    for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
     for (size_t i = 0; i < transfers.size(); i++) {
-        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(kernel, transfers[i].channel.run.group);
+        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(transfers[i].channel.run.group, *kernel.machine);
         const int64_t free = (before - front) / interval - in_front, in_time = all - left / interval;
         if (groups == 1) times[i].first = std::max(times[i].first, std::min({free, in_time, sure - 1}));
         before += beats + kernel.machine->sdma.setup;
@@ -131,8 +124,8 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
 // Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
 bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot) {
     constexpr double longer = 1.2;   // code out of line takes time, too
-    int64_t beats = beats_of(kernel, first_tiles);
-    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(kernel, t.channel.run.group);
+    int64_t beats = beats_of(first_tiles, *kernel.machine);
+    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
     const bool weights = std::any_of(hot.body.begin(), hot.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
     return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }

@@ -76,6 +76,13 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
     return split;
 }
 
+int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine) {
+    constexpr int64_t element_bytes = 2;
+    int64_t beats = 0;
+    for (const Tile &tile : tiles) beats += tile.rows * ((tile.cols * element_bytes + machine.sdma.beat - 1) / machine.sdma.beat);
+    return beats;
+}
+
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine) {
     const int64_t page = machine.dram.row_bytes / 2, groups = machine.dram.groups;
     std::map<int64_t, size_t> taken;
@@ -261,9 +268,7 @@ bool TransferCode::comes_in_halves(const Run &run) const {
     std::set<int> pads;
     for (const Tile &tile : run.group) pads.insert(tile.pad);
     // Two delays a round take less than its transfers.
-    int64_t beats = 0;
-    for (const Tile &tile : run.group) beats += tile.rows * ((tile.cols * 2 + kernel_.machine->sdma.beat - 1) / kernel_.machine->sdma.beat);
-    if (beats < 3 * result_latency(*kernel_.machine, Opcode::div_s)) return false;
+    if (beats_of(run.group, *kernel_.machine) < 3 * result_latency(*kernel_.machine, Opcode::div_s)) return false;
     return kernel_.machine->timed() && run.count > 1 && pads.size() == run.group.size() && pads.size() > 2 && run.mem_step != 0 && run.other_mem_step == 0;
 }
 

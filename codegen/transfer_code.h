@@ -20,6 +20,9 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
 // Runs with one tile a pad, so that no transfer of a group waits for another.
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 
+// Beats of the bus that the rows of tiles take.
+int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine);
+
 // The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has, every other one of a
 // bank group, and the first half gets the first.
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine);

@@ -301,7 +301,7 @@ int64_t ConvolutionShape::best_band() const {
     // The image is turned for each band, and so many more rows of the kernel come.
     const auto cost = [&](int64_t count) { return rows() / count * tiles_of(width) * cycles_of_a_turn + count * out * kernel_x * beats_of_a_row; };
     int64_t best = 1;
-    for (int64_t count = 2; count <= rows() && window_of(count) * in <= lanes; count++)
+    for (int64_t count = 2; count <= rows() && rows_read(count) * in <= lanes; count++)
         if (rows() % count == 0 && cost(count) < cost(best)) best = count;
     return best;
 }
@@ -340,7 +340,7 @@ ConvolutionBand ConvolutionShape::band() const {
     ConvolutionBand best{1, 0, 1, 1};
     int64_t fewest = 0;
     for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes)); count++) {
-        const int64_t window = window_of(count), channels = std::min(in, lanes / window);
+        const int64_t window = rows_read(count), channels = std::min(in, lanes / window);
         if (channels == 0) break;
         const int64_t tiles = ceil_div(in, channels), bands = ceil_div(rows(), count), lines = tiles_of(columns());
         // The image is turned, its columns are loaded for each element of a row of the kernel, and the rows of the kernel stream.

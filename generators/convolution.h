@@ -94,7 +94,7 @@ struct ConvolutionShape {
     // where there are several rows of the result.
     int64_t band_rows() const;
     int64_t band_places() const;   // equal parts of a row of the result of at most 32 places
-    int64_t lane_window() const { return rest_rows() > 0 ? kernel_y : band_rows() == 1 ? lane_rows() : window_of(band_rows()); }
+    int64_t lane_window() const { return rest_rows() > 0 ? kernel_y : band_rows() == 1 ? lane_rows() : rows_read(band_rows()); }
     // The row of the kernel that row `row` of a band has in row `window` of the image; outside of the kernel if it has none.
     int64_t kernel_row(int64_t window, int64_t row) const { return (window - row * stride_y) % dilation_y == 0 ? (window - row * stride_y) / dilation_y : -1; }
     int64_t lane_tap(int64_t tile, int64_t lane, int64_t row) const { return band_rows() == 1 ? tile * lane_rows() + lane : kernel_row(lane, row); }
@@ -119,6 +119,9 @@ struct ConvolutionShape {
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;
     // Are the places of the result those of the image, so that both may pass without regard to where rows end?
+    // Rows, or columns, of the padded image that so many of the result read.
+    int64_t rows_read(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
+    int64_t columns_read(int64_t count) const { return (count - 1) * stride_x + dilation_x * (kernel_x - 1) + 1; }
     // Rows and strips begin in the same pad, so that the pad of every place is known.
     static constexpr int64_t places_together = 4;
     bool places_in_line() const { return !rows_on_lanes() && !channels_last && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 && in % lanes == 0 && width % places_together == 0; }
@@ -163,8 +166,6 @@ private:
         while (part > places_together && places % part != 0) part -= places_together;
         return part;
     }
-    // Rows of the image that so many rows of the result read.
-    int64_t window_of(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
     // The first row of the kernel that meets no padding above.
     int64_t first_inside() const { return ceil_div(padding_y, dilation_y); }
     int64_t shared_distance(int64_t of_class, int64_t shared) const;

@@ -165,7 +165,7 @@ private:
 RegisterConvolutionPlan::RegisterConvolutionPlan(const ConvolutionShape &given, const Machine &machine, const Point &point)
     : shape(given.in_one_line()), band(given.band()), places(static_cast<int>(point["places"])), channels(static_cast<int>(point["channels"])), rows(channels * static_cast<int>(band.rows)),
       pass(std::min(static_cast<int>(point["pass"]), channels)),
-      span((places - 1) * static_cast<int>(shape.stride_x) + static_cast<int>(shape.dilation_x * (shape.kernel_x - 1)) + 1), windows(shape.width > lanes ? ceil_div(span, lanes) : 1) {
+      span(static_cast<int>(shape.columns_read(places))), windows(shape.width > lanes ? ceil_div(span, lanes) : 1) {
     const int pad = static_cast<int>(std::min<int64_t>(machine.pad_rows(), lanes)), band_rows = static_cast<int>(band.rows);
     result_pass = std::min(channels, (std::max(pad - band.lanes(), pad - pass * band_rows) - bias_rows()) / band_rows);
 }

@@ -20,8 +20,7 @@ public:
     PartsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
         : ConvolutionImage(shape, machine, point), parts_(static_cast<int>(ConvolutionPlan::parts)), strip_columns_(plan_.strip_columns), strip_rows_(plan_.strip_rows),
           across_(ceil_div(columns_, strip_columns_)), below_(plan_.part_rows / strip_rows_), height_(static_cast<int>(shape.height)), strip_height_(plan_.strip_height()),
-          frame_columns_((across_ * strip_columns_ - 1) * stride_x_ + static_cast<int>(shape.dilation_x * (shape.kernel_x - 1)) + 1),
-          frame_rows_(static_cast<int>((plan_.part_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1)) + 1),
+          frame_columns_(static_cast<int>(shape.columns_read(across_ * strip_columns_))), frame_rows_(static_cast<int>(shape.rows_read(plan_.part_rows))),
           r(0, strip_columns_, 0, strip_height_, 0, tap_tiles_, 0, taps_y_, point["first_apart"] != 0 ? "r" : "r_alike"),
           all({{0, parts_}, {0, strip_columns_}, {0, strip_rows_}, {0, across_}, {0, below_}}, "all") {
         if (strip_height_ < parts_ * strip_rows_) all.where(all[0] * strip_rows_ + all[2] < strip_height_);
@@ -45,7 +44,7 @@ private:
         const Expr channel = pc % channel_tiles_ * lanes + l, column = pc / channel_tiles_ - padding_x_, row = (a * plan_.part_rows) * static_cast<int>(shape_.stride_y) - static_cast<int>(shape_.padding_y) + y;
         const Expr inside = channel < in_ && column >= 0 && column < width_ && row >= 0 && row < height_;
         // Rows that only results which do not exist would read stay as they are.
-        const int read = static_cast<int>((shape_.rows() - 1) * shape_.stride_y + shape_.dilation_y * (shape_.kernel_y - 1) - shape_.padding_y);
+        const int read = static_cast<int>(shape_.rows_read(shape_.rows()) - 1 - shape_.padding_y);
         image(l, pc, y, a, g, b) = select(row <= read, bf16(0.0f), undef<BFloat>());
         image(l, pc, y, a, g, b) = select(inside, x(g * in_ + min(channel, in_ - 1), clamp(column, 0, width_ - 1), clamp(row, 0, height_ - 1), b), undef<BFloat>());
     }

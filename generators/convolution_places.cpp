@@ -11,7 +11,7 @@ using namespace vocabulary;
 
 ImageFrame::ImageFrame(const ConvolutionShape &shape, const ConvolutionPlan &plan)
     : before(static_cast<int>(shape.padding_y)), step(plan.block_step * static_cast<int>(shape.stride_y)), blocks(plan.blocks) {
-    const int height = static_cast<int>(shape.height), reach = static_cast<int>((plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1)) + 1;
+    const int height = static_cast<int>(shape.height), reach = static_cast<int>(shape.rows_read(plan.stored_rows));
     elements = std::min(reach, height);
     last = height - elements;
     for (int block = 0; block < blocks; block++) rows = std::max(rows, block * step - std::clamp(block * step - before, 0, last) + reach);

@@ -17,7 +17,7 @@ int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in 
 int64_t most_sums(const Machine &machine) { return machine.regs.vector - 1 - registers_in_flight(machine); }
 
 // Rows of the padded image that a block of the result reads, those stored as places, and places in each.
-int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return (plan.stored_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
+int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_read(plan.stored_rows); }
 int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows / shape.band_rows() : image_reach(shape, plan); }
 // Of so many places of a row of the image that are stored for each column of the kernel: where the result's columns need them, or more.
 int64_t image_columns(const ConvolutionShape &shape, int64_t places) {
@@ -44,8 +44,7 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
 // Of parts: the image once with its padding, its weights and the results, two slots of each where several follow each other.
 int64_t pad_rows_of_parts(const ConvolutionShape &shape, const Point &point) {
     const ConvolutionPlan plan(shape, point);
-    const int64_t columns = round_up(shape.columns(), point["strip_columns"]), frame_columns = (columns - 1) * shape.stride_x + shape.dilation_x * (shape.kernel_x - 1) + 1;
-    const int64_t frame_rows = (plan.part_rows - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1;
+    const int64_t columns = round_up(shape.columns(), point["strip_columns"]), frame_columns = shape.columns_read(columns), frame_rows = shape.rows_read(plan.part_rows);
     const int64_t slots = tiles_of(shape.out) * shape.groups * shape.images > 1 ? 2 : 1;
     return plan.parts * frame_rows * frame_columns * shape.channel_tiles() + slots * (lanes * shape.k_tiles() + plan.parts * plan.part_rows * columns) + lanes;
 }

@@ -17,7 +17,7 @@ using namespace vocabulary;
 namespace {
 
 // Rows of a part of the padded plane, in a channel's copy of it.
-int64_t rows_brought(const ConvolutionShape &shape) { return (shape.rows() - 1) * shape.stride_y + shape.dilation_y * (shape.kernel_y - 1) + 1; }
+int64_t rows_brought(const ConvolutionShape &shape) { return shape.rows_read(shape.rows()); }
 
 // Columns that a part reads: what its places' windows have of the image.
 int64_t first_read(const ConvolutionShape &shape, int64_t part) { return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x); }

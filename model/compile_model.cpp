@@ -204,7 +204,7 @@ private:
         return kernel_of;
     }
 
-    // Of the layouts of images, the last of which is PyTorch's.
+    // Of the layouts of images, the last of which is PyTorch's; of equal ones the later.
     Prepared faster_layout(const Bindings &bindings) {
         std::optional<Prepared> best;
         std::map<std::string, loadable::FusionT> of_best;
@@ -221,7 +221,7 @@ private:
             try {
                 Prepared prepared = prepare(std::move(graph));
                 if (!best && !changed) return prepared;
-                if (best && !costs_less(prepared, *best)) continue;
+                if (best && !costs_no_more(prepared, *best)) continue;
                 best = std::move(prepared);
                 of_best = fusions_;
             } catch (const Error &) {
@@ -263,8 +263,7 @@ private:
         return sum;
     }
 
-    // Equal costs are those of the layout that comes later.
-    bool costs_less(const Prepared &prepared, const Prepared &other) {
+    bool costs_no_more(const Prepared &prepared, const Prepared &other) {
         const auto [cost_of_one, cost_of_other] = compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); }, are_close_models);
         return cost_of_one <= cost_of_other;
     }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph_import/decompositions/expansion.h"
+#include "simulator/within_bf16.h"
 
 namespace atalla {
 
@@ -65,11 +66,10 @@ bool distance(Expansion &e) {
 
 // The largest term is taken out of the sum, or the nearest number where it is infinite, since infinities do not differ from each other by zero.
 bool log_sum_exp(Expansion &e) {
-    constexpr double most = 0x1.fep127;
     const ValueId x = e.tensor("self");
     const Sizes dims = dimensions(e), kept = reduced(e, dims);
     const ValueId largest = e.call("aten::amax", {{"self", x}, {"dim", dims}, {"keepdim", true}}, kept);
-    const ValueId finite = e.call("aten::clamp", {{"self", largest}, {"min", -most}, {"max", most}}, kept);
+    const ValueId finite = e.call("aten::clamp", {{"self", largest}, {"min", -largest_bf16}, {"max", largest_bf16}}, kept);
     const ValueId terms = e.each("aten::exp", e.both("aten::sub.Tensor", x, finite));
     const ValueId logarithm = e.each("aten::log", e.call("aten::sum.dim_IntList", {{"self", terms}, {"dim", dims}, {"keepdim", true}}, kept));
     if (keeps_dimensions(e)) e.last("aten::add.Tensor", {{"self", logarithm}, {"other", finite}});

@@ -84,14 +84,9 @@ private:
         const bool alone = uses_[static_cast<size_t>(image.index)].size() == 1 && !graph_.is_output(image);
         if (node.target != "aten::max_pool2d" || before == nullptr || !alone || (before->target != "aten::relu" && before->target != "aten::hardtanh")) return stand_between(node);
         // What keeps the order of elements is that of fewer, and there, behind the maxima.
-        Node behind = *before;
-        std::vector<NamedArgument> arguments = node.arguments;
-        for (NamedArgument &argument : arguments)
-            if (argument.name == "self") argument.value = before->tensor("self");
-        const ValueId largest = rewriter_.insert(make_call(node.target, std::move(arguments), node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
-        for (NamedArgument &argument : behind.arguments)
-            if (argument.name == "self") argument.value = turned_in(largest, node);
-        become(node, insert(make_call(behind.target, std::move(behind.arguments), node), node));
+        const Node behind = *before;   // what is inserted may move it
+        const ValueId largest = rewriter_.insert(call_on(behind.tensor("self"), node, node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
+        become(node, insert(call_on(turned_in(largest, node), behind, node), node));
     }
     // A call between the transpose that made its image and one behind it: one kernel with these.
     void stand_between(Node &node) {
@@ -124,10 +119,7 @@ private:
     void of_one(Node &node) {
         const ValueId self = inside(node.tensor("self"));
         if (!self) return;
-        std::vector<NamedArgument> arguments = node.arguments;
-        for (NamedArgument &argument : arguments)
-            if (argument.name == "self") argument.value = self;
-        become(node, insert(make_call(node.target, std::move(arguments), node), node));
+        become(node, insert(call_on(self, node, node), node));
     }
 
     void of_two(Node &node) {

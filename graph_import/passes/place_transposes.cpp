@@ -15,11 +15,7 @@ int place_transposes(Graph &graph) {
         if (!transpose || transpose->target != "aten::permute" || uses[operand.index].size() != 1 || graph.is_output(operand)) return;
         const ValueId source = transpose->tensor("self");
         const Argument dims = *transpose->find("dims");
-        std::vector<NamedArgument> arguments = node.arguments;
-        for (NamedArgument &argument : arguments) {
-            if (argument.name == "self") argument.value = source;
-        }
-        Node inner = make_call(node.target, std::move(arguments), node);
+        Node inner = call_on(source, node, node);
         const TensorType type = dense_type(graph.type(node.outputs[0]).dtype, graph.type(source).sizes);
         const ValueId result = rewriter.insert(std::move(inner), graph.value(node.outputs[0]).name + "_inner", type);
         node = make_call("aten::permute", {{"self", result}, {"dims", dims}}, node);

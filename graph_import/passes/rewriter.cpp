@@ -42,6 +42,13 @@ Node make_call(std::string target, std::vector<NamedArgument> given, const Node 
     return node;
 }
 
+Node call_on(ValueId self, const Node &node, const Node &origin) {
+    std::vector<NamedArgument> arguments = node.arguments;
+    for (NamedArgument &argument : arguments)
+        if (argument.name == "self") argument.value = self;
+    return make_call(node.target, std::move(arguments), origin);
+}
+
 Rewriter::Rewriter(Graph &graph) : graph_(graph) {}
 
 void Rewriter::replace(ValueId from, ValueId to) {

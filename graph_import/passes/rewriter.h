@@ -13,6 +13,8 @@ namespace atalla {
 // A call of `target` with its schema's defaults for what is not given. Error if an argument is missing or not the
 // schema's.
 Node make_call(std::string target, std::vector<NamedArgument> given, const Node &origin);
+// The call of `node` with another tensor as `self`.
+Node call_on(ValueId self, const Node &node, const Node &origin);
 
 class Rewriter {
 public:

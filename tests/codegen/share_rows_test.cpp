@@ -24,6 +24,14 @@ struct ShareRows : Fixture, testing::Test {
         kernel.body.push_back(std::move(loop));
         kernel.body.push_back(store(vector("y"), other, 2));
     }
+    void expect_shared(int x, int p, int other) {
+        body(x, p, other);
+        share_rows(kernel);
+        ASSERT_EQ(kernel.allocations.size(), 2u);
+        EXPECT_EQ(name_of(accessed(0)), "X");
+        EXPECT_EQ(accessed(1), accessed(0));
+        EXPECT_EQ(name_of(kernel.body.back().op->access->allocation), "other");
+    }
     int accessed(size_t operation) const { return kernel.body.front().loop->body[operation].op->access->allocation; }
     const int64_t half = kernel.machine->pad.count * kernel.machine->pad_rows() / 2;   // of the rows of all pads
     const std::string &name_of(int allocation) const { return kernel.allocations[static_cast<size_t>(allocation)].name; }
@@ -31,22 +39,12 @@ struct ShareRows : Fixture, testing::Test {
 
 TEST_F(ShareRows, OneAllocationHasTheRowsOfTwo) {
     const int x = allocation("X", half), p = allocation("p_over_X", half), other = allocation("other", 4);
-    body(x, p, other);
-    share_rows(kernel);
-    ASSERT_EQ(kernel.allocations.size(), 2u);
-    EXPECT_EQ(name_of(accessed(0)), "X");
-    EXPECT_EQ(accessed(1), accessed(0));
-    EXPECT_EQ(name_of(kernel.body.back().op->access->allocation), "other");
+    expect_shared(x, p, other);
 }
 
 TEST_F(ShareRows, TheOwnerMayComeLater) {
     const int p = allocation("p_over_X", half), other = allocation("other", 4), x = allocation("X", half);
-    body(x, p, other);
-    share_rows(kernel);
-    ASSERT_EQ(kernel.allocations.size(), 2u);
-    EXPECT_EQ(name_of(accessed(0)), "X");
-    EXPECT_EQ(accessed(1), accessed(0));
-    EXPECT_EQ(name_of(kernel.body.back().op->access->allocation), "other");
+    expect_shared(x, p, other);
 }
 
 // Loads and stores of rows that are not shared wait less for each other, and other pads may serve them.

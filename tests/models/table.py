@@ -53,9 +53,7 @@ winners (where there is none, with the fastest of eight schedules that the draft
   two products of one kernel, which stay in the pads: on `ax01` the two layers of `vit_micro`'s MLP take 24,734 cycles instead of 32,457, with the addition
   behind them 25,482 instead of 34,414, the last two of `mlp` 9,620 instead of 10,234. Those of `bert_2` would take 2,911,494 instead of 2,477,352.
 * `resnet18_224` on `ax01`: images have channels innermost behind the pooling, which turns them once. The first convolution takes 658,916 cycles, the pooling 223,633, turning 54,117, the 19 other convolutions,
-  most with the relu behind them, 6,137,677, and the eight sums with theirs 235,838, of which the adder alone needs 141,120: as operands of convolutions they could save 1.3 %. An earlier compiler took 7,979,461; 8,246,782
-  in between were a first convolution whose schedules the host called wrong (its own compiler added in another order, in which other sums overflow), so that its weights were turned at run time, and planes everywhere, since
-  layouts were compared with weights as PyTorch has them. Convolutions of one element in steps of two gain nothing as products (784x64x128 with a bias 64,238 cycles without the steps, the convolution 61,497).
+  most with the relu behind them, 6,137,677, and the eight sums with theirs 235,838, of which the adder alone needs 141,120: as operands of convolutions they could save 1.3 %. Convolutions of one element in steps of two gain nothing as products (784x64x128 with a bias 64,238 cycles without the steps, the convolution 61,497).
 * `mobilenetv2` on `ax01`: convolutions of each channel with channels innermost take 622,753 cycles, six times their bounds, which leave products and sums of lanes out; the adder and the multiplier are busy for 60 to 68 % of
   them. Smaller tiles hide more transfers in two of four of these kernels (1x12x12x192 44,132 cycles instead of 47,463, 1x48x48x96 93,233 instead of 97,469) and gain nothing in the others.
 * `bert_2` on `ax01`: the four large linear layers take 3,867,447 cycles, the eight others 1,941,886, gelu 1,142,205, the two attentions 497,710 and the
