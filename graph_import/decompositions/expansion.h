@@ -77,5 +77,6 @@ void add_grouped_products(Decompositions &all);
 void add_convolution_in_depth(Decompositions &all);
 void add_volume_decompositions(Decompositions &all);
 void add_column_decompositions(Decompositions &all);
+void add_transformer_layer(Decompositions &all);
 
 }  // namespace atalla

@@ -19,6 +19,7 @@ const Decompositions &decompositions() {
         add_convolution_in_depth(table);
         add_volume_decompositions(table);
         add_column_decompositions(table);
+        add_transformer_layer(table);
         return table;
     }();
     return all;

@@ -1,14 +1,17 @@
 // Lists of parts become slices or selections, each a call of its own; a linear layer of which only parts of the result are used becomes a layer
 // for each part, with its rows of the weights.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "graph_import/passes.h"
 #include "graph_import/passes/rewriter.h"
-#include "graph_import/passes/row_slice.h"
+#include "graph_import/passes/row_part.h"
 
 namespace atalla {
 
@@ -43,45 +46,60 @@ int split_lists(Graph &graph) {
     });
 }
 
-// With all elements between two.
-std::optional<RowSlice> last_part(const Graph &graph, const Node &node) {
-    const std::optional<RowSlice> slice = row_slice(graph, node);
-    return slice && slice->step == 1 ? slice : std::nullopt;
-}
-
 class LinearSplitter {
 public:
-    explicit LinearSplitter(Graph &graph) : graph_(graph), rewriter_(graph) {
-        const auto uses = graph.uses();
+    explicit LinearSplitter(Graph &graph) : graph_(graph), rewriter_(graph), uses_(graph.uses()) {
         for (const Node &node : graph.nodes) {
-            if (node.target != "aten::linear" || graph.is_output(node.outputs[0]) || !graph.constant_data(node.tensor("weight"))) continue;
+            if (node.target != "aten::linear" || !graph.constant_data(node.tensor("weight"))) continue;
             if (const ValueId bias = node.optional_tensor("bias"); bias && !graph.constant_data(bias)) continue;
+            const Sizes &sizes = graph.type(node.outputs[0]).sizes;
+            std::map<ValueId, RowPart> parts;
             int64_t taken = 0;
-            const auto &users = uses[static_cast<size_t>(node.outputs[0].index)];
-            const bool in_parts = !users.empty() && std::ranges::all_of(users, [&](int32_t user) {
-                const std::optional<RowSlice> part = last_part(graph, graph.nodes[static_cast<size_t>(user)]);
-                taken += part ? part->end - part->start : 0;
-                return part.has_value();
-            });
-            if (in_parts && taken <= graph.type(node.outputs[0]).sizes.back().value()) split_.insert(node.outputs[0]);
+            if (!in_parts(node.outputs[0], Places(sizes), sizes, parts)) continue;
+            for (const auto &[id, part] : parts) taken += part.end - part.start;
+            if (taken > sizes.back().value()) continue;
+            for (const auto &[id, part] : parts) parts_[id] = {node.outputs[0], part};
         }
     }
 
     int run() {
         return rewriter_.sweep([&](Node &node) {
-            if (node.target != "aten::slice.Tensor" || !split_.contains(node.tensor("self"))) return;
-            const std::optional<RowSlice> part = last_part(graph_, node);
-            const Node linear = *rewriter_.producer(node.tensor("self"));
-            std::vector<NamedArgument> arguments = {{"input", *linear.find("input")}, {"weight", rows(linear.tensor("weight"), *part)}};
-            if (const ValueId bias = linear.optional_tensor("bias")) arguments.push_back({"bias", rows(bias, *part)});
-            node = make_call("aten::linear", std::move(arguments), node);
+            const auto found = node.outputs.size() == 1 ? parts_.find(node.outputs[0]) : parts_.end();
+            if (found == parts_.end()) return;
+            const auto &[whole, part] = found->second;
+            const Node linear = *rewriter_.producer(whole);
+            std::vector<NamedArgument> arguments = {{"input", *linear.find("input")}, {"weight", rows(linear.tensor("weight"), part)}};
+            if (const ValueId bias = linear.optional_tensor("bias")) arguments.push_back({"bias", rows(bias, part)});
+            Node layer = make_call("aten::linear", std::move(arguments), node);
+            const TensorType &result = graph_.type(node.outputs[0]);
+            Sizes sizes = graph_.type(whole).sizes;
+            sizes.back() = part.end - part.start;
+            if (sizes == result.sizes) node = std::move(layer);
+            else {
+                const ValueId value = rewriter_.insert(std::move(layer), graph_.value(node.outputs[0]).name + "_layer", dense_type(result.dtype, sizes));
+                node = make_call("aten::view", {{"self", value}, {"size", result.sizes}}, node);
+            }
             rewriter_.count();
         });
     }
 
 private:
+    // Whether whatever is made of these places of a layer's result is made of parts of its rows, which are found.
+    bool in_parts(ValueId id, const Places &places, const Sizes &whole, std::map<ValueId, RowPart> &parts) const {
+        const auto &users = uses_[static_cast<size_t>(id.index)];
+        return !graph_.is_output(id) && std::ranges::all_of(users, [&](int32_t user) {
+            const Node &node = graph_.nodes[static_cast<size_t>(user)];
+            const std::optional<Places> left = node.outputs.size() == 1 ? places.after(node, graph_.type(node.outputs[0]).sizes) : std::nullopt;
+            if (!left) return false;
+            const std::optional<RowPart> part = left->part_of_rows(whole);
+            if (!part || part->end - part->start == whole.back().value()) return in_parts(node.outputs[0], *left, whole, parts);
+            parts[node.outputs[0]] = *part;
+            return true;
+        });
+    }
+
     // The part of a constant's first dimension, as a view of the same storage.
-    ValueId rows(ValueId id, const RowSlice &part) {
+    ValueId rows(ValueId id, const RowPart &part) {
         HostTensor data = *graph_.constant_data(id);
         data.offset += part.start * data.strides[0];
         data.sizes[0] = part.end - part.start;
@@ -90,11 +108,15 @@ private:
 
     Graph &graph_;
     Rewriter rewriter_;
-    std::set<ValueId> split_;
+    std::vector<std::vector<int32_t>> uses_;
+    std::map<ValueId, std::pair<ValueId, RowPart>> parts_;   // a value, and what it is a part of
 };
 
 }  // namespace
 
-int take_parts(Graph &graph) { return split_lists(graph) + LinearSplitter(graph).run(); }
+int take_parts(Graph &graph) {
+    const int lists = split_lists(graph);
+    return lists + LinearSplitter(graph).run();
+}
 
 }  // namespace atalla

@@ -16,7 +16,7 @@ TEST(Decompose, GivesWhatPyTorchGave) {
         "aten::threshold", "aten::glu", "aten::outer", "aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction", "aten::linalg_vector_norm", "aten::logsumexp",
         "aten::max.dim", "aten::min.dim", "aten::adaptive_max_pool2d", "aten::repeat", "aten::tile", "aten::repeat_interleave.self_int", "aten::unfold", "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::select_scatter", "aten::slice_scatter", "aten::copy", "aten::square",
         "aten::channel_shuffle", "aten::upsample_nearest2d.vec", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d.vec", "aten::pad", "aten::conv_transpose1d",
-        "aten::conv_transpose2d.input", "aten::einsum", "aten::_grouped_mm", "transformers::grouped_mm_fallback", "aten::conv3d",
+        "aten::conv_transpose2d.input", "aten::einsum", "aten::_transformer_encoder_layer_fwd", "aten::_grouped_mm", "transformers::grouped_mm_fallback", "aten::conv3d",
         "aten::conv3d.padding", "aten::cdist", "aten::bilinear", "aten::im2col", "aten::max_pool3d", "aten::avg_pool3d", "aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d",
         "aten::adaptive_max_pool1d", "aten::adaptive_max_pool3d", "aten::std_mean.dim", "aten::var_mean.dim", "aten::var_mean", "aten::var_mean.correction", "aten::std_mean.correction", "aten::_upsample_nearest_exact1d.vec",
         "aten::_upsample_nearest_exact2d.vec", "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa.vec", "aten::upsample_nearest1d.vec", "aten::upsample_linear1d.vec", "aten::upsample_nearest3d.vec",

@@ -200,5 +200,24 @@ def cases():
     small = lambda *size: torch.randint(-4, 5, size).bfloat16()   # sums of such numbers are exact
     ends = torch.tensor([3, 3, 8, 11], dtype=torch.int32)   # a group without rows, and rows of none
     add("grouped_products", lambda x, w, e: torch.ops.aten._grouped_mm(x, w, e), small(11, 16), small(4, 16, 24), ends)
+    def add_layer(name, mask=None, mask_type=None, gelu=False, norm_first=False):
+        sizes = [(36, 12), (36,), (12, 12), (12,)], [(12,), (12,), (12,), (12,), (20, 12), (20,), (12, 20), (12,)]
+        first, rest = ([f32(*size) for size in part] for part in sizes)
+        add(name, lambda x: torch._transformer_encoder_layer_fwd(x, 12, 3, *first, gelu, norm_first, 1e-3, *rest, mask, mask_type), f32(2, 5, 12))
+
+    keys = torch.arange(5) >= torch.tensor([[4], [3]])   # hidden
+    add_layer("encoder_layer")
+    add_layer("encoder_layer_norm_first", gelu=True, norm_first=True)
+    add_layer("encoder_layer_causal", torch.full((5, 5), -math.inf).triu(1), 0)
+    add_layer("encoder_layer_of_keys", keys, 1)
+    add_layer("encoder_layer_of_keys_and_queries", (keys[:, None, None] | torch.ones(5, 5, dtype=torch.bool).triu(1)).expand(2, 3, 5, 5), 2)
+
+    def projected(x):   # as nn.MultiheadAttention projects to queries, keys and values
+        q, k, v = F.linear(x, weights, biases).unflatten(-1, (3, 8)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+        return q.view(5, 4, 4).transpose(0, 1) @ k.view(5, 4, 4).permute(1, 2, 0) @ v.view(5, 4, 4).transpose(0, 1)
+
+    weights, biases = f32(24, 7), f32(24)
+    add("projected_parts", projected, f32(5, 2, 7))
+    add("projected_rows", lambda x: F.linear(x, weights, biases).view(5, 6, 8)[1:4], f32(5, 2, 7))
     add("grouped_products_of_transformers", lambda x, w, e: torch.ops.transformers.grouped_mm_fallback(x, w, e), f32(12, 7), f32(4, 7, 5), ends)
     return found

@@ -214,6 +214,16 @@ TEST(Passes, AttentionThatIsWrittenOutIsOneOperator) {
     for (const char *name : {"with_weights", "of_one_head", "of_more_masks", "along_queries"}) EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
 }
 
+TEST(Passes, LayersThatAreUsedInPartsAreALayerForEach) {
+    const Graph heads = passed("decompositions", "projected_parts"), layer = passed("decompositions", "encoder_layer"), rows = passed("decompositions", "projected_rows");
+    EXPECT_EQ(count(heads, "aten::linear"), 3) << "selected from a transposed view";
+    EXPECT_EQ(count(layer, "aten::linear"), 6) << "slices";
+    for (const Graph *graph : {&heads, &layer})
+        for (const char *gone : {"aten::select.int", "aten::slice.Tensor"}) EXPECT_EQ(count(*graph, gone), 0) << gone;
+    EXPECT_EQ(count(rows, "aten::linear"), 1) << "some rows, with all their elements";
+    EXPECT_EQ(count(rows, "aten::slice.Tensor"), 1);
+}
+
 TEST(Passes, DynamicSizesLeaveNoBookkeeping) {
     const Graph graph = passed("models", "bert_dynamic");
     for (const Node &node : graph.nodes) {

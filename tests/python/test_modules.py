@@ -98,6 +98,17 @@ def test_recurrent_layers_run_through_torch_compile():
         assert torch.allclose(compiled(x)[0], module(x)[0], atol=0.02)
 
 
+@pytest.mark.parametrize("hidden", [None, torch.tensor([[False] * 6, [False] * 4 + [True] * 2])])
+def test_encoder_layers_that_pytorch_runs_whole(hidden):
+    """Without gradients nn.TransformerEncoderLayer is one operator."""
+    torch._dynamo.reset()
+    module, x = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True).eval(), f32(2, 6, 32)
+    compiled = torch.compile(module, backend=backend, options={"strict": True})
+    with torch.no_grad():
+        result, expected = compiled(x, src_key_padding_mask=hidden), module(x, src_key_padding_mask=hidden)
+    assert torch.nn.functional.cosine_similarity(result.flatten().double(), expected.flatten().double(), 0) > 0.9995
+
+
 def test_operators_without_a_decomposition_are_named():
     class Unknown(nn.Module):
         def forward(self, x):
