@@ -229,7 +229,8 @@ void ConvolutionImage::two_slots(Func func, int64_t blocks) const {
 }
 
 void ConvolutionImage::schedule_image(Func out) {
-    identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes);
+    // A row waits for its mask, so several are made at a time.
+    identity.compute_root().bound(k, 0, lanes).bound(i, 0, lanes).vectorize(k, lanes).unroll(i, 4);
     if (shape_.channels_last) {
         schedule_places(out);
         return;

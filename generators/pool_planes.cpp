@@ -233,7 +233,8 @@ private:
         whole_loops(out_);
         fix_shape(out_.output_buffer(), result_extents());
         const LoopLevel at(out_, outer_);
-        v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes);
+        // A row waits for its mask, so several are made at a time.
+        v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes).unroll(v_.i, 4);
         schedule_image(at);
         if (weighted()) {
             raw_factors_.compute_at(factors_->turned, v_.t).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
