@@ -22,9 +22,9 @@ int behind(int from, int to, int interval) { return static_cast<int>(floor_mod(t
 }  // namespace
 
 bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
-    // Rows through the array leave units room, but not beside the passes of other rows, whose slots rotate.
+    // Rows through the array leave units room, but not beside the passes of other rows, whose slots rotate, nor where the lanes make its weights.
     const bool of_passes = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.access && op.access->turn >= 0; });
-    const auto plain = [&](const Op &op) { return info(op.opcode).unit != Unit::Array || (of_passes && op.opcode != Opcode::lw_vi); };
+    const auto plain = [&](const Op &op) { return info(op.opcode).unit != Unit::Array || !made_weights_.empty() || (of_passes && op.opcode != Opcode::lw_vi); };
     return machine_.timed() && overlapping_ && graph.ops.size() <= most_operations && std::all_of(graph.ops.begin(), graph.ops.end(), plain);
 }
 
