@@ -248,8 +248,8 @@ private:
         if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], in_rounds ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
         const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
         const bool at_once = !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
-        // Of straight code it leaves as soon as it is made, and has the time of the next iteration.
-        const bool from_straight = early && !loops && at_once;
+        // Of straight code, or where loops vary, it leaves as soon as it is made, and has the time of the next iteration.
+        const bool from_straight = early && !hot && at_once;
         if (rotate || (early && !from_straight)) result->wait(body);
         if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);

@@ -76,9 +76,9 @@ struct AttentionShape {
     bool queries_pass(const Machine &machine, int64_t rows, int64_t blocks, int64_t heads) const { return results_pass(machine, rows, blocks, heads) && skips_hidden(rows); }
     // Of so many heads that go through each step together, do queries, keys and values of one come while the one before is computed?
     bool comes_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && batch.back().keys && machine.timed(); }
-    // Do values come a tile of keys at a time, while those of the one before are turned? Where tiles are alike, and not whole heads or blocks of keys come so, or columns, where queries stream.
+    // Do values come a tile of keys at a time, while those of the one before are turned? Where tiles are alike, and not whole heads or blocks of keys come so, or columns, where whole rows stream.
     bool values_by_tiles(const Machine &machine, int64_t heads, int64_t stream) const {
-        return machine.timed() && stream == 0 && keys % lanes == 0 && keys > lanes && width % lanes == 0 && key_blocks() == 1 && !comes_by_heads(machine, heads);
+        return machine.timed() && (stream == 0 || !whole_rows()) && keys % lanes == 0 && keys > lanes && width % lanes == 0 && key_blocks() == 1 && !comes_by_heads(machine, heads);
     }
     // Of so many heads that go through each step together, do the results of one leave while those of the next are made?
     bool leaves_by_heads(const Machine &machine, int64_t heads) const { return heads > 1 && whole_rows() && machine.timed(); }

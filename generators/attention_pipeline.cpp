@@ -111,8 +111,12 @@ void AttentionPipeline::define_operands() {
     define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({k, tt * lanes + w, c})));
     define(turn.part, of_keys({k, d, tt}), 0.0f);
     turn.part(of_keys({k, d, tt})) += f32(identity(r, d % lanes)) * f32(turn.weights(of_keys({r, k, d / lanes, tt})));
-    define(Vt, of_keys({k, d, tt}), undef<BFloat>());
-    Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
+    if (turns_all_) {
+        define(Vt, of_keys({k, d, tt}), bf16(turn.part(of_keys({k, d, tt}))));
+    } else {
+        define(Vt, of_keys({k, d, tt}), undef<BFloat>());
+        Vt(of_keys({k, columns, tt})) = bf16(turn.part(of_keys({k, columns, tt})));
+    }
     if (has_ones()) Vt(of_keys({k, beyond, tt})) = bf16(1.0f);
     if (shape_.mask) {
         const Expr column = key_at(tt * lanes + k);
@@ -343,7 +347,7 @@ void AttentionPipeline::schedule() {
 
 void AttentionPipeline::schedule_out() {
     out.bound(d, 0, width_).bound(i, 0, queries_);
-    Var lane("lane"), column("column");
+    Var lane("lane");
     out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {lane, ii, column, ob};
     if (heads_ > 1) {
@@ -386,26 +390,29 @@ void AttentionPipeline::schedule_values() {
     // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
     const bool in_tiles = shape_.values_by_tiles(machine_, heads_, streams_);
-    const bool in_columns = streams_ && !heads_come && width_ % lanes == 0 && width_ > lanes;
+    const bool in_columns = streams_ && !in_tiles && !heads_come && width_ % lanes == 0 && width_ > lanes;
     if (key_blocks_ > 1) come_by_blocks(Vs);
-    else if (in_columns) Vs.compute_at(Vt, co).hoist_storage_root().ring_buffer(2);
+    else if (in_columns) Vs.compute_at(LoopLevel(Vt, co)).hoist_storage_root().ring_buffer(2);
     else if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
     else if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
     else at_head(Vs);
-    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, in_columns ? 1 : tiles_of(width_));
-    Vt.vectorize(k, lanes).bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
+    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, in_columns || turns_all_ ? 1 : tiles_of(width_));
+    Vt.bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
+    if (!turns_all_) Vt.vectorize(k, lanes);
     // All tiles are alike, or there is one.
     const int of_tile = std::min(width_, lanes);
     const bool whole_tiles = width_ % of_tile == 0;
-    Vt.update().split(columns.x, co, ci, of_tile, TailStrategy::GuardWithIf);
-    if (whole_tiles) Vt.update().split(ci, ci, cu, std::gcd(of_tile, turn_unroll_));
-    std::vector<VarOrRVar> turned = {k, ci};
-    if (whole_tiles) turned.insert(turned.begin() + 1, cu);
+    Stage turning = turns_all_ ? Stage(Vt) : Vt.update();
+    const VarOrRVar inside = turns_all_ ? VarOrRVar(Var("ci")) : VarOrRVar(RVar("ci")), several = turns_all_ ? VarOrRVar(Var("c_unroll")) : VarOrRVar(RVar("c_unroll"));
+    turning.split(turns_all_ ? VarOrRVar(d) : VarOrRVar(columns.x), co, inside, of_tile, turns_all_ ? TailStrategy::Auto : TailStrategy::GuardWithIf);
+    if (whole_tiles) turning.split(inside, inside, several, std::gcd(of_tile, turn_unroll_));
+    std::vector<VarOrRVar> turned = {k, inside};
+    if (whole_tiles) turned.insert(turned.begin() + 1, several);
     const bool by_columns = heads_come || streams_;
     if (by_columns) turned.insert(turned.end(), {tt, co});
     else turned.insert(turned.end(), {co, tt});
-    Vt.update().reorder(turned).vectorize(k, lanes);
-    schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : VarOrRVar(co), whole_tiles ? cu : ci, k, turn_unroll_);
+    turning.reorder(turned).vectorize(k, lanes);
+    schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : co, whole_tiles ? several : inside, k, turn_unroll_);
     if (has_ones()) Vt.update(1).vectorize(k, lanes);
     in_pads({Vs, Vt});
 }

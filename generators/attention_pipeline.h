@@ -144,8 +144,10 @@ protected:
     const int summed_rows_;     // rows of p that are summed at once; 0: by columns of ones
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
-    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, ig{"ig"}, kb{"kb"}, head{"head"}, o{"o"};
-    Func X{"X"}, p, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
+    Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"}, column{"column"}, ig{"ig"}, kb{"kb"}, head{"head"}, o{"o"};
+    Func X{"X"}, p, Vt{"Vt"}, sums{"sums"}, Y{"Y"}, out{"O_out"}, later{"later"}, behind{"behind"};
+    const bool turns_all_ = streams_ && !whole_rows_ && width_ % lanes == 0;   // columns of the values are whole tiles, and nothing is beside them
+    const VarOrRVar co = turns_all_ ? VarOrRVar(Var("co")) : VarOrRVar(RVar("co"));   // tiles of columns of the values that are turned
     RDom r{0, lanes, "r"}, in_group{0, std::max(1, summed_rows_), "in_group"};
     Halide::LoopLevel keys_at_;   // where each of several blocks of keys is gone through
 
@@ -156,8 +158,7 @@ private:
 
     Halide::ImageParam q, key, value, mask;
     Var t{"t"}, ii{"ii"}, ou{"o_unroll"}, wi{"w_unroll"};
-    RVar co{"co"}, ci{"ci"}, cu{"c_unroll"};
-    Func Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"};
+    Func Vs{"Vs"}, Ms{"Ms"}, identity{"identity"};
     std::vector<Func> Qs, Ks;   // of each tile of the depth
     std::vector<Func> scored_before;   // sums of the scores over some tiles of the depth
     Dot turn{"turn"}, pv{"pv"};

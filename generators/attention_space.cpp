@@ -32,12 +32,14 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     const bool come = shape.comes_by_heads(machine, heads);   // two slots then, of queries too
     const int64_t two_blocks = 2 * stored / together;
     const int64_t q_slots = !come ? heads * slots : 2, kv_slots = come || by_blocks ? 2 : key_heads;
+    // All queries of a head, by tiles of keys: values come a tile at a time where they are whole, sums are divided as they are made and leave a column of a block at a time.
+    const bool by_tiles = AttentionShape::streamed(point) > 0 && !shape.whole_rows();
     const int64_t value_tiles = shape.values_by_tiles(machine, heads, AttentionShape::streamed(point)) ? 2 : kv_slots * key_tiles;
     int64_t sum = lanes * (key_tiles * (kv_slots * depth_tiles + key_heads * width_tiles) + value_tiles * tiles_of(shape.width)) + lanes;
-    sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * ((shape.weights_over_scores(AttentionShape::streamed(point)) ? 1 : 2) * key_tiles + (shape.whole_rows() ? 0 : width_tiles));
+    sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * ((shape.weights_over_scores(AttentionShape::streamed(point)) ? 1 : 2) * key_tiles + (by_tiles ? 1 : shape.whole_rows() ? 0 : width_tiles));
     // The sums of p, each of a tile in a round of the pads, and over all tiles.
     if (const int64_t summed = AttentionShape::summed(point); summed > 0 && AttentionShape::streamed(point) == 0) sum += rows / summed * together * heads * (round * key_tiles + 1);
-    sum += (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
+    sum += by_tiles ? two_blocks : (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
     // The largest scores of all tiles but a row's own, and of all; p of its own tile, twice; the sums of p; less of keys, which come by tiles. Of whole rows sums over some of the depth, and what a few iterations

@@ -68,11 +68,12 @@ private:
         }
     }
 
+    // The reciprocal of each row's sum waits in the pads in all lanes, so that the sums of p V are multiplied where they end.
     void define_result() override {
-        define(S, of_queries({d, i, c}), sums(of_queries({d, i, c})));
-        const Expr query = ib * rows_ + i;
-        define_inverse(inverse, of_queries({i}), p(args({streams_ - 1 - query % streams_, query / streams_ * streams_, tiles_})));
-        define(Y, of_queries({d, i, c}), strict_float(S(of_queries({d, i, c})) * inverse(of_queries({i}))));
+        const Expr row = tt * rows_of_turn_ + d, query = ib * rows_ + i;
+        define_inverse(inverse, args({d, tt}), p(args({streams_ - 1 - row % streams_, row / streams_ * streams_, tiles_})));
+        define(inverses, args({j, d, tt}), inverse(args({d, tt})));
+        define(Y, of_queries({d, i, c}), strict_float(sums(of_queries({d, i, c})) * inverses(args({d, query % rows_of_turn_, query / rows_of_turn_}))));
     }
 
     void stream(Stage stage, const RDom &domain) const {
@@ -109,17 +110,32 @@ private:
     }
 
     void schedule_result() override {
-        at_block(S);
-        schedule_sums(S);
-        in_pads({S});
-        schedule_quotients(inverse, streams_);
+        inverses.compute_at(out, io).bound_extent(d, rows_of_turn_).bound_extent(tt, all_rows_ / rows_of_turn_);
+        of_heads(inverses);
+        Var several("d_unroll");
+        if (beside_turns_) {
+            inverses.split(d, co.var, several, rows_of_turn_ / width_tiles_).reorder(j, several, tt, co.var).vectorize(j, lanes);
+            inverses.compute_with(Stage(Vt), tt);
+        } else {
+            inverses.split(d, d, several, streams_).reorder(j, several, d, tt).vectorize(j, lanes);
+        }
+        inverse.compute_at(inverses, several);
+        in_registers({inverse});
+        in_pads({inverses});
+        // A column of a block at a time, one transfer a pad.
+        Y.compute_at(out, column).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, 1).bound_extent(c, 1);
+        if (blocks_ * width_tiles_ > 1) Y.hoist_storage_root().ring_buffer(2);
+        schedule_sums(Y);
     }
 
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;
+    // Some of the reciprocals, which the scalar unit makes, beside each tile of V that the array turns.
+    const bool beside_turns_ = turns_all_ && all_rows_ % (key_tiles_ * width_tiles_) == 0;
+    const int rows_of_turn_ = beside_turns_ ? all_rows_ / key_tiles_ : static_cast<int>(lanes);
     static constexpr int sure_groups = 4;   // in each loop over groups that pass behind each other
     const int groups_of_tile_ = static_cast<int>(lanes) / streams_;
     Var x{"x"}, y{"y"};
-    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"}, own_made{"own_made"}, S{"S"}, inverse{"inverse"};
+    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"}, own_made{"own_made"}, inverse{"inverse"}, inverses{"inverses"};
     Dot of_made{"of_made"}, of_own{"of_own"};
     RDom own_row, hidden, first, others, weighed, own_group, groups, unseen;
 };

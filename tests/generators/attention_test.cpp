@@ -169,6 +169,16 @@ TEST(Attention, StreamsInFewerCycles) {
     }
 }
 
+// Where all queries stream, results leave a column of a block at a time beside the next one, in loops that run a different number of times in each turn, too; reciprocals
+// come from the scalar unit beside the turning of the values, which leaves it idle.
+TEST(Attention, ResultsOfStreamsLeaveBesideTheNextOnes) {
+    const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", "true"}}), find_machine("ax01"));
+    const Evaluation evaluation = evaluator.evaluate({{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 16}, {"sum_unroll", 0}});
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    constexpr int64_t share = 50;   // of its cycles at most waits for transfers
+    EXPECT_LT(evaluation.counters.at("stalls").at("dma").get<int64_t>() * share, evaluation.cycles);
+}
+
 // Rows of weights that are summed as weights of the array, of which a row of ones makes one row of sums: by groups of both sizes, where neither queries nor keys are whole
 // tiles, with masks and without, of several heads together and of heads that share their keys, of one block of queries and of several.
 TEST(Attention, SumsGroupsOfQueries) {
