@@ -312,6 +312,10 @@ void AttentionPipeline::result_at_block(Func f) const {
         at_block_beside(f);
     }
 }
+void AttentionPipeline::result_by_columns(Func f) const {
+    f.compute_at(out, column).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, 1).bound_extent(c, 1);
+    if (blocks_ * width_tiles_ > 1) f.hoist_storage_root().ring_buffer(2);
+}
 void AttentionPipeline::at_keys(Func f, bool AttentionBatch::*has, int more_rows, int more_stored) const {
     at_block(f, has, more_rows, more_stored);
     if (key_blocks_ > 1) f.compute_at(keys_at_).bound_extent(kb, 1);

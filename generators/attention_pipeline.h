@@ -78,10 +78,11 @@ protected:
     // Rows of a block in groups, each group straight-line code.
     void in_groups(Halide::Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const;
     // Computed for the blocks of queries that are together; also while others are computed, where blocks are alike; a result, which leaves a block at a
-    // time where all are together; for one block of keys.
+    // time where all are together, or a column of a block, whose one transfer a pad leaves at once; for one block of keys.
     void at_block(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     void at_block_beside(Func f) const;
     void result_at_block(Func f) const;
+    void result_by_columns(Func f) const;
     void at_keys(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     int stored_rows() const;
     // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too

@@ -122,9 +122,7 @@ private:
         inverse.compute_at(inverses, several);
         in_registers({inverse});
         in_pads({inverses});
-        // A column of a block at a time, one transfer a pad.
-        Y.compute_at(out, column).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, 1).bound_extent(c, 1);
-        if (blocks_ * width_tiles_ > 1) Y.hoist_storage_root().ring_buffer(2);
+        result_by_columns(Y);
         schedule_sums(Y);
     }
 

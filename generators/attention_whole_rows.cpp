@@ -145,7 +145,9 @@ private:
     }
 
     void schedule_result() override {
-        if (shape_.leaves_by_heads(machine_, heads_)) {
+        if (leaves_out() && machine_.timed() && !shape_.comes_by_blocks(rows_, blocks_)) {
+            result_by_columns(Y);
+        } else if (shape_.leaves_by_heads(machine_, heads_)) {
             Y.compute_at(out, head).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
             // All queries of a head in a row, so that few transfers bring them away.
             Y.hoist_storage_root().ring_buffer(2).reorder_storage(d, i, ib, c);
