@@ -45,17 +45,19 @@ struct Piece {
     MovedBox box;                          // where it begins; no dims
     int64_t run = 1;
     int64_t step = 0;                      // from an element of a run to the next in the input; 0: all are one
+    int64_t behind = 0;                    // constants behind a run
     MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
     std::vector<MovedBox::Dim> loops;      // innermost first
-    int64_t vectors() const { return rows.extent * round_up(run, lanes) / lanes; }   // of a plane
-    int64_t neighbours() const { return apart() ? rows.extent : round_up(run, lanes) / lanes; }   // that a loop of its own makes
+    int64_t length() const { return run + behind; }   // of a run in the result
+    int64_t vectors() const { return rows.extent * tiles_of(length()); }   // of a plane
+    int64_t neighbours() const { return apart() ? rows.extent : tiles_of(length()); }   // that a loop of its own makes
     // The rows that a pad has in turn: all of a plane where there are several.
     int64_t turn(int64_t wanted) const { return planes.extent > 1 ? vectors() : wanted == of_run ? neighbours() : wanted; }
     // Are its rows whole turns of several pads?
     bool takes_turns(int64_t wanted, int64_t pads) const {
         return vectors() % (turn(wanted) * pads) == 0 && (neighbours() % turn(wanted) == 0 || turn(wanted) % neighbours() == 0);
     }
-    bool apart() const { return step == 1 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes; }
+    bool apart() const { return step == 1 && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes; }
 };
 
 class MovementWorkload : public PipelineWorkload {
@@ -157,6 +159,7 @@ private:
                     rest /= dim.extent;
                 }
                 result[static_cast<size_t>(to)] = box.input < 0 ? constant : inputs[static_cast<size_t>(box.input)][static_cast<size_t>(from)];
+                if (box.behind > 0 && at % box.dims[0].extent == box.dims[0].extent - 1) std::fill_n(result.begin() + to + 1, box.behind, constant);
             }
         }
         return {result};
@@ -178,7 +181,7 @@ private:
             std::vector<MovedBox::Dim> dims = box.dims;
             int64_t run = 1;
             // Neighbours in the result that are none in the input are moved one by one.
-            Piece start{box, 1, 0, {}, {}, {}};
+            Piece start{box, 1, 0, 0, {}, {}, {}};
             start.box.dims.clear();
             if (!dims.empty() && dims[0].to == 1 && (box.input < 0 || dims[0].from == 1)) {
                 run = dims[0].extent;
@@ -206,7 +209,13 @@ private:
                 run %= most;
             }
             if (cut.tail) take(run / lanes * lanes);
+            start.behind = run > 0 ? box.behind : 0;
             take(run);
+            if (start.behind < box.behind) {
+                start.box.input = -1;
+                start.step = 0;
+                take(box.behind);
+            }
         }
         return list;
     }
@@ -247,7 +256,7 @@ private:
     // a tile. Where a run repeats and nothing else is read, a tile holds some of its copies.
     // What is left of whole turns of all pads, of so many vectors, is a piece of its own.
     static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors, int64_t turn) {
-        const int64_t most = std::max<int64_t>(1, vectors / (round_up(piece.run, lanes) / lanes));
+        const int64_t most = std::max<int64_t>(1, vectors / tiles_of(piece.length()));
         const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
         size_t best = dims.size();
         for (size_t d = 0; d < dims.size(); d++) {
@@ -261,7 +270,7 @@ private:
         }
         const MovedBox::Dim rows = dims[best];
         dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.run)), [&](Piece part, std::vector<MovedBox::Dim> loops) {
+        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.length())), [&](Piece part, std::vector<MovedBox::Dim> loops) {
             part.rows = part.planes;
             part.planes = {1, 0, 0};
             // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
@@ -326,7 +335,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         // Where it repeats without being read again, the loops stay outside of the stage.
         // A transfer's rows follow each other in a pad: short runs are cut into vectors, and these lie apart.
         const bool apart = piece.apart();
-        const int run = apart ? size(lanes) : size(piece.run), cuts = apart ? size(piece.run / lanes) : 1;
+        const int run = apart ? size(lanes) : size(piece.length()), cuts = apart ? size(piece.run / lanes) : 1;
         Region ranges = {Range(0, run), Range(0, size(piece.rows.extent)), Range(0, cuts), Range(0, size(piece.planes.extent))};
         const int first_loop = size(static_cast<int64_t>(ranges.size()));   // of those around a tile
         std::vector<MovedBox::Dim> loops = piece.loops;
@@ -362,8 +371,9 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             used.emplace_back(loop);
             from += vars.back() * size(loops[d].from);
         }
+        const Expr constant = bf16(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(piece.box.constant)))));
         if (piece.box.input < 0) {
-            stage(vars) = bf16(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(piece.box.constant)))));
+            stage(vars) = constant;
             stage.vectorize(a, size(lanes));
             // Straight-line code goes round the pads.
             const int pads = size(machine.pad.count);
@@ -371,7 +381,11 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             else if (tiles_of(piece.run) % pads == 0) stage.split(a, a, unrolled, pads).unroll(unrolled);
         } else {
             ImageParam &param = params[static_cast<size_t>(piece.box.input)];
-            if (piece.run % lanes == 0) stage(vars) = param(from);
+            if (piece.behind > 0) {
+                stage(vars) = constant;
+                stage.vectorize(a, size(lanes));
+            }
+            if (piece.length() % lanes == 0 && piece.behind == 0) stage(vars) = param(from);
             else stage(vars) = select(a < size(piece.run), param(Internal::substitute(a.name(), min(a, size(piece.run) - 1), from)), undef<BFloat>());
         }
         out(to) = stage(used);
@@ -379,7 +393,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         stages.push_back(stage);
         domains.push_back(r);
         // What one transfer moves is in one pad, where the code for four takes longer than they do.
-        const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 && piece.vectors() <= machine.sdma.max_rows && (piece.rows.extent == 1 || (piece.rows.to == piece.run && piece.rows.from == piece.run));
+        const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 && piece.vectors() <= machine.sdma.max_rows && (piece.rows.extent == 1 || (piece.rows.to == piece.length() && piece.rows.from == piece.run));
         const bool left_over = point["turn"] > of_run && !piece.takes_turns(point["turn"], point["pads"]);
         kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]), lone || left_over ? 0 : piece.turn(point["turn"])};
         // Pieces that all come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of others the first loop that
@@ -437,7 +451,7 @@ std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, cons
     const auto moved = [&](const WorkloadRequest &by) { return std::make_unique<MovementWorkload>(by, result, boxes); };
     std::vector<MovedBox> simple = boxes;
     for (MovedBox &box : simple) simplify(box);
-    const bool any = element_count(result) > 0 && !simple.empty();
+    const bool any = element_count(result) > 0 && !simple.empty() && std::ranges::all_of(simple, [](const MovedBox &box) { return box.behind == 0; });
     const bool turns = any && simple.size() == 1 && request.tensors.size() == 1 && !simple[0].dims.empty() && is_transpose(simple[0], element_count(request.tensors[0].shape));
     // Elements that are further apart come to their places in less time where blocks are turned.
     constexpr int64_t most_apart = 6;

@@ -18,6 +18,7 @@ struct MovedBox {
     double constant = 0;
     int64_t from = 0, to = 0;
     std::vector<Dim> dims;
+    int64_t behind = 0;    // so many elements of the result behind each run of the first of `dims` are the constant, too
 };
 
 // The whole of the input put at `to` with strides: what most operators are made of. `shape` is that of the box.

@@ -7,6 +7,7 @@
 #include "generators/movement.h"
 #include "generators/pointwise.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla {
 
@@ -172,13 +173,24 @@ std::unique_ptr<Workload> pad(Request request) {
         boxes.push_back(moved_box(-1, box, 0, Shape(box.size(), 0), begin, box_to));
         boxes.back().constant = value;
     };
-    // What lies in a row of memory between two parts of the inside is one run: those of each dimension are equally long.
-    for (size_t d = shape.size(); d-- > 0;) {
+    // What lies in a row of memory between two parts of the inside is one run: those of each dimension are equally long. As much as lies between
+    // rows leaves with the row in front of it, where that ends inside a vector with room for it.
+    const size_t rank = shape.size();
+    int64_t end = at + 1;
+    for (size_t d = 0; d < rank; d++) end += (inside[d] - 1) * to[d];
+    const int64_t run = inside.back(), between_rows = rank > 1 && inside[rank - 2] > 1 ? to[rank - 2] - run : 0;
+    if (run > 1 && run % lanes != 0 && run % lanes + between_rows <= lanes && end + between_rows <= element_count(result)) {
+        boxes[0].behind = between_rows;
+        boxes[0].constant = value;
+    }
+    const int64_t behind = boxes[0].behind;
+    for (size_t d = rank; d-- > 0;) {
         Shape times(inside.begin(), inside.begin() + static_cast<ptrdiff_t>(d) + 1);
-        if (--times[d] > 0 && to[d] > last + 1) constant(at + last + 1, to[d] - last - 1, times);
+        const int64_t own = last > 0 ? behind : 0, between = to[d] - last - 1 - own;
+        if (--times[d] > 0 && between > 0) constant(at + last + 1 + own, between, times);
         last += (inside[d] - 1) * to[d];
     }
-    const int64_t end = at + last + 1;
+    end += behind;
     if (at > 0) constant(0, at, {});
     if (end < element_count(result)) constant(end, element_count(result) - end, {});
     return movement_workload(request, result, std::move(boxes));

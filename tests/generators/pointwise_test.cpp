@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "generators/evaluate.h"
 #include "generators/expression.h"
 #include "generators/numerics.h"
@@ -358,6 +360,25 @@ TEST(Movement, TakesSingleElementsThroughTheArray) {
     }
     const std::shared_ptr<const Workload> exact = workload("slice", {{"shape", "40x96"}, {"dim", "1"}, {"step", "2"}});
     EXPECT_THAT(exact->words(machine, exact->naive_point(machine)), HasSubstr("loop nests"));
+}
+
+// What lies between two rows leaves with the first of them where its last vector has room for it, and is no loop nest of its own: not behind rows
+// of whole vectors, nor where more lies there, nor where the result ends with a row.
+TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
+    struct Case {
+        const char *shape, *pad;
+        int nests;
+    };
+    for (const char *name : {"ax01", "fsim"})
+        for (const Case &c : {Case{"3x9x20", "1,1,1,1", 4}, {"3x9x20", "1,1", 5}, {"3x9x20", "0,1", 1}, {"3x9x20", "1,0", 4}, {"3x9x32", "1,1,1,1", 5}, {"3x9x31", "1,1,1,1", 5},
+                              {"3x9x30", "1,1,-1,2", 4}, {"5x70", "2,5,0,3", 4}, {"70", "1,2", 3}}) {
+            const Machine machine = find_machine(name);
+            const std::shared_ptr<const Workload> padded = find_operator("pad").workload({{"shape", c.shape}, {"pad", c.pad}, {"value", "-1.5"}});
+            const Evaluator evaluator(padded, machine);
+            Random random(5);
+            for (const Point &point : sample_distinct(padded->space(machine), 4, random)) EXPECT_EQ(evaluator.verify(point), "") << padded->title() << " at " << point.assignments();
+            if (machine.timed()) EXPECT_THAT(padded->words(machine, padded->naive_point(machine)), HasSubstr(fmt::format(" {} loop nests", c.nests))) << padded->title();
+        }
 }
 
 TEST(Resolve, FindsTheWorkloadOfACall) {
