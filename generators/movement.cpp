@@ -10,6 +10,7 @@
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
+#include "schedules/movement_bound.h"
 #include "simulator/numerics.h"
 #include "simulator/within_bf16.h"
 
@@ -126,7 +127,7 @@ public:
     }
 
 protected:
-    KernelWork work(const Machine &) const override {
+    KernelWork work(const Machine &machine) const override {
         KernelWork work;
         // Only what is moved is read, each element at least once.
         int64_t read = 0;
@@ -141,10 +142,30 @@ protected:
         for (const TensorSpec &tensor : inputs_) all += tensor.elements();
         work.bytes = 2 * (std::min(read, all) + outputs_[0].elements());
         work.reads = read > 0;
+        // Beats that are filled in part cross the bus whole.
+        if (machine.timed() && read <= all) work.bytes = std::max(work.bytes, machine.sdma.beat * least_moved_beats(machine, moved_runs()));
         return work;
     }
 
 private:
+    std::vector<MovedRuns> moved_runs() const {
+        std::vector<MovedRuns> list;
+        for (const MovedBox &box : boxes_) {
+            MovedRuns runs{1, box.from, box.to, {}, box.input < 0};
+            for (const MovedBox::Dim &dim : box.dims) {
+                const bool neighbours = &dim == &box.dims.front() && dim.to == 1 && (box.input < 0 || dim.from == 1);
+                if (neighbours) runs.run = dim.extent;
+                else runs.dims.push_back({dim.extent, dim.from, dim.to});
+            }
+            list.push_back(runs);
+            if (box.behind == 0) continue;
+            runs.constant = true;
+            runs.run = box.behind;
+            list.push_back(std::move(runs));
+        }
+        return list;
+    }
+
     std::vector<TensorData> move(const std::vector<TensorData> &inputs) const {
         TensorData result(static_cast<size_t>(outputs_[0].elements()));
         for (const MovedBox &box : boxes_) {

@@ -1,0 +1,113 @@
+#include "schedules/movement_bound.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "isa/vectors.h"
+
+namespace atalla {
+
+namespace {
+
+constexpr int64_t element_bytes = 2;  // bf16
+
+// Beats in parts of as many as a beat has elements, so that those that runs share are whole numbers.
+class LeastBeats {
+public:
+    explicit LeastBeats(const Machine &machine) : beat_(machine.sdma.beat / element_bytes), row_(machine.sdma.max_cols) {}
+
+    int64_t parts(const MovedRuns &moved) {
+        if (moved.constant || reads_again(moved, moved.dims)) return plain(moved);
+        // A long run in pieces: each is charged for its own elements of a beat that it shares with the next one.
+        const int64_t piece = beat_ * std::max<int64_t>(1, longest / beat_), pieces = moved.run / piece, rest = moved.run % piece;
+        int64_t sum = 0;
+        for (const auto &[begin, count] : begins(moved)) {
+            if (pieces > 0) sum += count * pieces * of_run(piece, begin);
+            if (rest > 0) sum += count * of_run(rest, begin);
+        }
+        return sum;
+    }
+    int64_t beat() const { return beat_; }
+
+private:
+    static constexpr int64_t longest = 512;
+    using Begin = std::pair<int64_t, int64_t>;   // of a run, in beats of the input and of the result
+
+    // Each element of the result, and each of the input that is sure to be read, once.
+    static int64_t plain(const MovedRuns &moved) {
+        int64_t written = moved.run, read = moved.run;
+        std::vector<MovedRuns::Dim> others;
+        for (const MovedRuns::Dim &dim : moved.dims) {
+            written *= dim.extent;
+            if (dim.from == 0) continue;
+            read *= dim.extent;
+            others.push_back(dim);
+        }
+        return written + (moved.constant || reads_again(moved, others) ? 0 : read);
+    }
+
+    // May an element be read for several places?
+    static bool reads_again(const MovedRuns &moved, std::vector<MovedRuns::Dim> dims) {
+        std::sort(dims.begin(), dims.end(), [](const auto &a, const auto &b) { return a.from < b.from; });
+        int64_t behind = moved.run;   // the last element so far
+        for (const MovedRuns::Dim &dim : dims) {
+            if (dim.from < behind) return true;
+            behind += (dim.extent - 1) * dim.from;
+        }
+        return false;
+    }
+
+    // How many runs begin at which places of beats.
+    std::map<Begin, int64_t> begins(const MovedRuns &moved) const {
+        std::map<Begin, int64_t> counts = {{{place(moved.from), place(moved.to)}, 1}};
+        for (const MovedRuns::Dim &dim : moved.dims) {
+            std::map<Begin, int64_t> all;
+            for (const auto &[begin, count] : counts)
+                for (int64_t at = 0; at < std::min(dim.extent, beat_); at++)
+                    all[{place(begin.first + at * dim.from), place(begin.second + at * dim.to)}] += count * ceil_div(dim.extent - at, beat_);
+            counts = std::move(all);
+        }
+        return counts;
+    }
+    int64_t place(int64_t n) const { return (n % beat_ + beat_) % beat_; }
+
+    // Of a run that is cut into rows of the pads in the best way.
+    int64_t of_run(int64_t run, const Begin &begin) {
+        const auto [found, inserted] = known_.try_emplace({run, begin}, 0);
+        if (!inserted) return found->second;
+        std::vector<int64_t> least(static_cast<size_t>(run) + 1, 0);
+        for (int64_t end = 1; end <= run; end++) {
+            int64_t best = -1;
+            for (int64_t first = std::max<int64_t>(0, end - row_); first < end; first++) {
+                const int64_t parts = least[static_cast<size_t>(first)] + of_row(run, first, end, begin.first) + of_row(run, first, end, begin.second);
+                if (best < 0 || parts < best) best = parts;
+            }
+            least[static_cast<size_t>(end)] = best;
+        }
+        return found->second = least.back();
+    }
+    // The beats that elements [first, end) touch on one side: of one that has others than the run's their own part.
+    int64_t of_row(int64_t run, int64_t first, int64_t end, int64_t begin) const {
+        int64_t parts = 0;
+        for (int64_t at = (begin + first) / beat_ * beat_; at < begin + end; at += beat_) {
+            const bool own = at >= begin && at + beat_ <= begin + run;
+            parts += own ? beat_ : std::min(begin + end, at + beat_) - std::max(begin + first, at);
+        }
+        return parts;
+    }
+
+    int64_t beat_, row_;
+    std::map<std::pair<int64_t, Begin>, int64_t> known_;
+};
+
+}  // namespace
+
+int64_t least_moved_beats(const Machine &machine, const std::vector<MovedRuns> &moved) {
+    LeastBeats least(machine);
+    int64_t parts = 0;
+    for (const MovedRuns &runs : moved) parts += least.parts(runs);
+    return ceil_div(parts, least.beat());
+}
+
+}  // namespace atalla
