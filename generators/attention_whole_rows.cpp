@@ -145,7 +145,8 @@ private:
     }
 
     void schedule_result() override {
-        if (leaves_out() && machine_.timed() && !shape_.comes_by_blocks(rows_, blocks_)) {
+        // Where blocks are alike, so that all have the same code.
+        if (leaves_out() && machine_.timed() && queries_ == rows_ * blocks_) {
             result_by_columns(Y);
         } else if (shape_.leaves_by_heads(machine_, heads_)) {
             Y.compute_at(out, head).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
