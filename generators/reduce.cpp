@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/long_sums.h"
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -299,7 +300,7 @@ private:
 
     KernelDefinition columns() {
         const int width = static_cast<int>(shape_.lanes), side = accumulators_of(length_);
-        const int steps = (length_ + side - 1) / side;
+        const int members = static_cast<int>(shape_.in_groups() ? shape_.steps_of_group() : shape_.steps()), groups = static_cast<int>(shape_.groups()), steps = groups * members;
         image_ = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
         // Rows that are not there, so that every accumulator has as many, change none.
         const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ != 0;
@@ -313,25 +314,25 @@ private:
         };
         const Func xs = rows_of_tensor("X_rows"), xs_again = parts && shape_.kind == Reduction::Var ? rows_of_tensor("X_again") : xs;
 
-        const RDom all(0, steps, 0, other_, "all"), again(0, steps, 0, other_, "again");
         Func part("part"), result("result");
-        const Expr element = xs(n, all.x * side + u, i, all.y, j);
+        std::vector<Sum> sums;
         if (shape_.extremum()) {
+            Sum extremum{part, part, RDom(0, steps, 0, other_, "all"), xs};
+            const Expr element = xs(n, extremum.steps.x * side + u, i, extremum.steps.y, j);
             part(n, u, i, j) = bf16(worst());
             const Expr found = better(element, part(n, u, i, j));
             part(n, u, i, j) = select(strict_float(element != element), element, found);
+            sums.push_back(extremum);
         } else {
-            part(n, u, i, j) = bf16(-0.0f);
-            part(n, u, i, j) = strict_float(part(n, u, i, j) + element);
+            sums.push_back(sum_of_steps(part, members, groups, xs, [&](const Expr &step, const Expr &plane) { return xs(n, step * side + u, i, plane, j); }));
         }
         Func squares("squares"), mean("mean");
         if (shape_.kind == Reduction::Var) {
             mean(n, i, j) = strict_float(tree(part, side) * bf16(static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
-            const Expr centred = strict_float(xs_again(n, again.x * side + u, i, again.y, j) - mean(n, i, j));
-            Expr squared = strict_float(centred * centred);
-            if (filled) squared = select(again.x * side + u < length_, squared, bf16(-0.0f));
-            squares(n, u, i, j) = bf16(-0.0f);
-            squares(n, u, i, j) = strict_float(squares(n, u, i, j) + squared);
+            sums.push_back(sum_of_steps(squares, members, groups, xs_again, [&](const Expr &step, const Expr &plane) {
+                const Expr centred = strict_float(xs_again(n, step * side + u, i, plane, j) - mean(n, i, j)), squared = strict_float(centred * centred);
+                return filled ? select(step * side + u < length_, squared, bf16(-0.0f)) : squared;
+            }));
             result(n, i, j) = strict_float(tree(squares, side) * bf16(static_cast<float>(1 / shape_.divisor)));
         } else {
             const Expr sum = tree(part, side);
@@ -354,22 +355,26 @@ private:
         };
         in_block(result);
         result.bound_extent(n, lanes * block).split(n, v, vi, lanes).vectorize(vi);
-        for (Func f : {part, squares}) {
-            if (!f.defined()) continue;
-            const bool second = f.name() == squares.name();
-            const RDom &over = second ? again : all;
+        for (Sum &sum : sums) {
             const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-            f.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
-            f.update().split(over.x, chunks, inside, parts ? chunk_ : steps).reorder(n, u, inside, chunks, over.y).vectorize(n, lanes);
-            if (vector_unroll_ > 1) f.update().split(inside, step, unrolled, vector_unroll_).reorder(n, u, unrolled, step, chunks, over.y);
-            in_registers({f});
+            sum.whole.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
+            if (shape_.in_groups()) {
+                sum.whole.update().reorder(n, u, sum.groups.x, sum.groups.y).vectorize(n, lanes);
+                sum.group.compute_at(sum.whole, sum.groups.x).vectorize(n, lanes).bound_extent(u, side);
+                in_registers({sum.whole});
+            }
+            std::vector<VarOrRVar> order = {n, u, inside, chunks};
+            if (sum.steps.dimensions() > 1) order.emplace_back(sum.steps.y);
+            sum.group.update().split(sum.steps.x, chunks, inside, parts ? chunk_ : members).reorder(order).vectorize(n, lanes);
+            if (vector_unroll_ > 1) sum.group.update().split(inside, step, unrolled, vector_unroll_).reorder(n, u, unrolled, step, chunks);
+            in_registers({sum.group});
+            const bool second = &sum != &sums.front();
             if (second && !parts) continue;
-            Func rows = second ? xs_again : xs;
-            if (parts) rows.compute_at(f, chunks).bound_extent(n, lanes).bound_extent(y, chunk_ * side);
-            else in_block(rows);
-            if (!parts) rows.bound_extent(n, lanes * block).bound_extent(y, steps * side);
-            if (filled) rows.vectorize(n, lanes);
-            in_pads({rows});
+            if (parts) sum.rows.compute_at(sum.group, chunks).bound_extent(n, lanes).bound_extent(y, chunk_ * side);
+            else in_block(sum.rows);
+            if (!parts) sum.rows.bound_extent(n, lanes * block).bound_extent(y, steps * side);
+            if (filled) sum.rows.vectorize(n, lanes);
+            in_pads({sum.rows});
         }
         if (mean.defined()) {
             mean.compute_at(result, v).vectorize(n, lanes);
@@ -377,6 +382,30 @@ private:
         }
         in_pads({result});
         return finish({shape_.lanes, shape_.kept, shape_.outer});
+    }
+
+    // Accumulators side by side: what a group of steps gives (all steps, if there are no groups), and these together.
+    struct Sum {
+        Func whole, group;
+        RDom steps;
+        Func rows;   // that it reads
+        RDom groups;
+    };
+
+    template <class Element>
+    Sum sum_of_steps(Func whole, int members, int groups, const Func &rows, const Element &element) const {
+        whole(n, u, i, j) = bf16(-0.0f);
+        if (!shape_.in_groups()) {
+            const RDom steps(0, members, 0, other_, whole.name() + "_steps");
+            whole(n, u, i, j) = strict_float(whole(n, u, i, j) + element(steps.x, steps.y));
+            return {whole, whole, steps, rows, {}};
+        }
+        Func group(whole.name() + "_group");
+        const RDom steps(0, members, whole.name() + "_steps"), all(0, groups, 0, other_, whole.name() + "_groups");
+        group(n, u, b, i, r, j) = bf16(-0.0f);
+        group(n, u, b, i, r, j) = strict_float(group(n, u, b, i, r, j) + element(b * members + steps.x, r));
+        whole(n, u, i, j) = strict_float(whole(n, u, i, j) + group(n, u, all.x, i, all.y, j));
+        return {whole, group, steps, rows, all};
     }
 
     // The accumulators together, in pairs.
@@ -407,6 +436,10 @@ private:
 
 }  // namespace
 
+int64_t ReduceShape::steps() const { return along_lanes ? vectors() : ceil_div(length, accumulators_of(length)); }
+
+int64_t ReduceShape::steps_of_group() const { return along_lanes || extremum() ? steps() * other : atalla::steps_of_group(steps(), other); }
+
 int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
 
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor) {
@@ -433,19 +466,22 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
-    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : steps;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : shape.in_groups() ? shape.steps_of_group() : steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
-    // Whole results, or parts that divide a row of them, the largest of each order of magnitude.
+    // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest. Each begins before the last element.
     chunks.push_back(0);
+    const int64_t surplus = shape.in_groups() ? shape.groups() * terms * side - shape.length : 0;
+    const auto add = [&](int64_t part) {
+        if (terms % part != 0 || part * side <= surplus) return false;
+        if (chunks.back() != part) chunks.push_back(part);
+        return true;
+    };
     for (int64_t most = 512; most >= 1; most /= 8)
-        for (int64_t part = std::min(most, terms); part >= 1; part--)
-            if (terms % part == 0) {
-                if (chunks.back() != part) chunks.push_back(part);
-                break;
-            }
+        for (int64_t part = std::min(most, terms); part >= 1 && !add(part);) part--;
+    for (int64_t part = 1; part <= terms && !add(part);) part++;
     Space space;
     space.parameter("rows", "results (vectors of them, if lanes are results) in the pads at a time", rows)
         .parameter("chunk", "steps along a result in the pads at a time, 0: all", chunks)
@@ -464,7 +500,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll", "grouped"}, "What is in the pads at a time fits.", [=](const Point &point) {
         const bool parts = point["chunk"] != 0;
         const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-        const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
+        const int64_t steps_there = shape.in_groups() ? shape.groups() * shape.steps_of_group() : steps;
+        const int64_t elements = (parts ? point["chunk"] : block * steps_there) * side * others;
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
         // As weights, the vectors of the results in straight-line code.
         const bool round = point["grouped"] == 0 ? step % machine.pad.count == 0 : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
@@ -523,7 +560,8 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     if (shape.extremum()) return 0;
     // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
     // grown to its share, and the roundings of random signs add up as their root.
-    const double additions = static_cast<double>(shape.count()) / accumulators_of(shape.length);
+    const int64_t in_a_row = shape.in_groups() ? shape.steps_of_group() + shape.groups() * shape.other : shape.count() / accumulators_of(shape.length);
+    const auto additions = static_cast<double>(in_a_row);
     const double sum = shape.fills_array() ? 2 : shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
     return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
 }

@@ -232,7 +232,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
                 fmt::format("dram, and lanes: {} a vector, a reduction a row", logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
                 logarithm ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
                           : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
-                "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side",
+                "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in groups",
                 "axes other than the last that do not fit the pads: permute first",
                 "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};

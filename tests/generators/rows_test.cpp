@@ -269,6 +269,19 @@ TEST_F(Rows, Reductions) {
         }
 }
 
+// A bf16 of 256 takes no ones any more.
+TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
+    const auto sums = [&](const char *name, const char *shape, const char *dim, int64_t count) { return results(name, {{"shape", shape}, {"dim", dim}}, std::vector<double>(static_cast<size_t>(count), 1)); };
+    const auto within = [](double middle, double share) { return testing::Each(testing::AllOf(testing::Ge(middle * (1 - share)), testing::Le(middle * (1 + share)))); };
+    EXPECT_THAT(sums("sum", "4096x3", "0", int64_t{4096} * 3), testing::Each(4096));
+    EXPECT_THAT(sums("mean", "2x2100x40", "1", int64_t{2} * 2100 * 40), within(1, 0.01));
+    for (int i = 0; i < 4; i++) EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96), within(600, 0.01));   // in any parts, with rows that are not there
+    EXPECT_THAT(sums("mean", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1, 0.07));
+    EXPECT_THAT(sums("var", "3000x3", "0", int64_t{3000} * 3), testing::Each(testing::Lt(0.001)));
+    if (!machine.timed()) return;   // such columns do not fit small pads
+    EXPECT_THAT(sums("softmax", "4096x3", "0", int64_t{4096} * 3), within(1.0 / 4096, 0.01));
+}
+
 // Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a second axis that is reduced, and others kept.
 TEST_F(Rows, ReductionsByColumnsOfVectors) {
     for (const char *name : {"sum", "mean", "amax", "var"})
