@@ -50,8 +50,8 @@ Expr as_condition(const Expr &e) { return e.type().is_bool() ? e : differs(e, nu
 Expr negate(const Expr &x) { return mul(x, number(-1)); }
 // 0 - x, also for both zeros and NaN.
 Expr magnitude(const Expr &x) { return choose(less(number(0), x), x, sub(number(0), x)); }
-Expr at_least_number(const Expr &x, double least) { return choose(less(x, number(least)), number(least), x); }
-Expr at_most_number(const Expr &x, double most) { return choose(less(number(most), x), number(most), x); }
+Expr at_least_number(const Expr &x, double least) { return std::isnan(least) ? add(x, number(least)) : choose(less(x, number(least)), number(least), x); }
+Expr at_most_number(const Expr &x, double most) { return std::isnan(most) ? add(x, number(most)) : choose(less(number(most), x), number(most), x); }
 // PyTorch takes the second of equal values, which shows in the sign of a zero.
 Expr larger(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(b, a), a, b)); }
 Expr smaller(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(a, b), a, b)); }

@@ -27,7 +27,7 @@ using Words = const Keywords &;
 using Reals = const std::vector<double> &;
 
 double relu(double x) { return x < 0 ? 0 : x; }
-double clamped(double x, double low, double high) { return std::isnan(x) ? x : std::min(std::max(x, low), high); }
+double clamped(double x, double low, double high) { return std::isnan(x) || std::isnan(low) || std::isnan(high) ? NAN : std::min(std::max(x, low), high); }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
 double gelu_tanh(double x) {
     // 1 + tanh(u) as it stays exact for large negative u.

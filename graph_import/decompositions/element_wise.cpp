@@ -19,14 +19,23 @@ bool add_quotient(Expansion &e) {
     return true;
 }
 
+// From the nearer end, as PyTorch has it: the other one's part would be an infinity less itself where that end is infinite, and would leave
+// nothing of a small end beside a large one.
 bool between(Expansion &e) {
-    const ValueId difference = e.both("aten::sub.Tensor", e.tensor("end"), e.tensor("self"));
+    const ValueId start = e.tensor("self"), end = e.tensor("end");
+    const ValueId difference = e.both("aten::sub.Tensor", end, start);
     if (e.node.target == "aten::lerp.Scalar") {
-        e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", difference}, {"alpha", *e.node.find("weight")}});
-    } else {
-        const ValueId part = e.both("aten::mul.Tensor", difference, e.tensor("weight"));
-        e.last("aten::add.Tensor", {{"self", e.tensor("self")}, {"other", part}});
+        const double weight = e.node.number("weight");
+        if (std::abs(weight) < 0.5) e.last("aten::add.Tensor", {{"self", start}, {"other", difference}, {"alpha", weight}});
+        else e.last("aten::sub.Tensor", {{"self", end}, {"other", difference}, {"alpha", 1 - weight}});
+        return true;
     }
+    const ValueId weight = e.tensor("weight");
+    const ValueId from_start = e.both("aten::add.Tensor", start, e.both("aten::mul.Tensor", difference, weight));
+    const ValueId rest = e.call("aten::rsub.Scalar", {{"self", weight}, {"other", 1.0}}, e.sizes(weight));
+    const ValueId from_end = e.both("aten::sub.Tensor", end, e.both("aten::mul.Tensor", difference, rest));
+    const ValueId is_near = e.call("aten::lt.Scalar", {{"self", e.each("aten::abs", weight)}, {"other", 0.5}}, dense_type(DType::Bool, e.sizes(weight)));
+    e.last("aten::where.self", {{"condition", is_near}, {"self", from_start}, {"other", from_end}});
     return true;
 }
 

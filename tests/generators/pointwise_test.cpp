@@ -38,6 +38,12 @@ TEST(Numerics, EveryFunctionIsWithinThreeUlpsOfFloat64) {
     }
 }
 
+TEST(Numerics, BoundsThatAreNaNGiveNaN) {
+    const Machine machine = find_machine("ax01");
+    for (const char *expression : {"clamp(x, min=nan)", "clamp(x, max=nan, min=0)", "hardtanh(x, min_val=nan)"})
+        EXPECT_EQ(measure_numerics(expression, machine).wrong_special, 0) << expression;
+}
+
 // The adder would bound these functions if they were made of halves.
 TEST(Numerics, FunctionsOfExponentialsTakeFewAdditions) {
     const Machine machine = find_machine("ax01");
