@@ -33,6 +33,7 @@ class _Graph:
     def __init__(self, graph, options):
         self._graph, self._options = graph, options
         self._numbers = _take_numbers(graph)
+        _enter_contexts(graph)
         self._strict = options.pop("strict", False)
         self._memories, self._compiled = {}, {}
 
@@ -129,6 +130,31 @@ def _take_numbers(graph):
     if positions:
         graph.recompile()
     return positions
+
+
+def _enter_contexts(graph):
+    """Dynamo calls functions around what is in an autocast context. torch.export only notes them, and would type what is between as if there were
+    none; it does both with the context itself."""
+    import torch
+    functions = {torch.amp.autocast_mode._enter_autocast: _enter_autocast, torch.amp.autocast_mode._exit_autocast: _exit_autocast}
+    for module in graph.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            found = [node for node in module.graph.nodes if node.op == "call_function" and node.target in functions]
+            for node in found:
+                node.target = functions[node.target]
+            if found:
+                module.recompile()
+
+
+def _enter_autocast(*args):
+    import torch
+    context = torch.autocast(*args)
+    context.__enter__()
+    return context
+
+
+def _exit_autocast(context):
+    context.__exit__(None, None, None)
 
 
 def _make_wrapper():

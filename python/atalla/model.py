@@ -278,6 +278,8 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
     tuned winner gives on random and special values and pass over those with wrong results.
     """
     signature = None
+    if args is not None and not isinstance(args, (tuple, list)):
+        raise TypeError(f"args is a tuple of the module's arguments, such as (x,), not {type(args).__name__}")
     on_host = [on_host] if isinstance(on_host, str) else on_host
     with tempfile.TemporaryDirectory(prefix="atalla-") as folder:
         if isinstance(exported, (str, os.PathLike)):

@@ -114,6 +114,28 @@ def test_weights_of_inference_mode():
         assert close(torch.compile(model, backend=backend)(x), model(x))
 
 
+def test_autocast_inside_of_a_model():
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                half = self.first(x)
+                with torch.autocast("cpu", enabled=False):
+                    whole = self.second(half.float())
+            return half, whole, half.float() + 1
+
+    model = Mixed().eval()
+    compiled = torch.compile(model, backend=backend, options={"strict": True})
+    with torch.no_grad():
+        x = torch.randn(2, 16)
+        for result, expected in zip(compiled(x), model(x), strict=True):
+            assert result.dtype == expected.dtype and close(result, expected)
+    assert not torch.is_autocast_enabled("cpu")
+
+
 def test_operators_may_be_kept_on_the_host():
     model = Attention().eval()
     compiled = torch.compile(model, backend=backend, options={"strict": True, "on_host": ["aten::linear"]})

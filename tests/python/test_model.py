@@ -236,6 +236,8 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
     (tmp_path / "bad.atl").write_bytes(b"x" * 100)
     with pytest.raises(atalla.AtallaError, match="this is not a loadable"):
         atalla.load(tmp_path / "bad.atl")
+    with pytest.raises(TypeError, match=r"args is a tuple of the module's arguments, such as \(x,\), not Tensor"):
+        atalla.compile(torch.nn.ReLU(), x)
     with pytest.raises(atalla.AtallaError, match="there is no machine"):
         atalla.compile(exported[0], machine="ax02")
     with pytest.raises(atalla.AtallaError, match="ATen has no operator aten::softmaxx"):
