@@ -7,6 +7,7 @@
 #include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
 #include "codegen/resources.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
@@ -42,6 +43,13 @@ int64_t interval_of(const Kernel &kernel, const Loop &hot) {
     return std::max(1, resource_bound(kernel, iteration));
 }
 
+// Is the second one a load that ends sooner than engines begin, behind several groups of a result? For its engine the code stands still until the
+// result has left: in front of the last group it does so while there is more to move, and what is left of the loop runs beside that.
+bool in_front_of_last_result(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers) {
+    return transfers.size() > 1 && !transfers[0].channel.copy->load && groups_of(transfers[0]) > 1 && transfers[1].channel.copy->load && groups_of(transfers[1]) == 1 &&
+           beats_of(transfers[1].channel.run.group, *kernel.machine) < kernel.machine->sdma.setup + kernel.machine->dram.complete;
+}
+
 // The same, but a lone group starts later where the code, which stands still until the engines are free, would then end behind the transfers: as
 // late as the rest of the loop takes no longer than they do, though not later than the engines are free. `front`: the cycles from the first tiles
 // to the first iteration; the hot loop runs so many times.
@@ -60,6 +68,10 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
         if (groups == 1) times[i].first = std::max(times[i].first, std::min({free, in_time, sure - 1}));
         before += beats + kernel.machine->sdma.setup;
         left -= beats;
+    }
+    if (in_front_of_last_result(kernel, transfers)) {
+        const int64_t groups = groups_of(transfers[0]);
+        times[1].first = std::min(times[0].first + ceil_div((groups - 1) * times[0].span, groups), sure - 1);
     }
     return times;
 }
@@ -232,6 +244,11 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
     const auto front = static_cast<int64_t>(first_tiles.size() + body.size());
     std::vector<Times> times = late_times_of(kernel, transfers, first_tiles, front, runs, hot);
     std::vector<SpreadTransfer> parts = transfers;
+    // Of what starts in one iteration the first in the loop.
+    if (in_front_of_last_result(kernel, transfers)) {
+        std::swap(parts[0], parts[1]);
+        std::swap(times[0], times[1]);
+    }
     if (transfers_bind(kernel, transfers, first_tiles, hot)) start_halves(parts, times, kernel);
     start_at(kernel, parts, times, hot, code, body);
 }

@@ -17,7 +17,7 @@ namespace {
 class Scalars {
 public:
     void run(const Op &op) {
-        if (op.opcode == Opcode::scpad_ld) {
+        if (op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st) {
             started.push_back({values_[op.src[0].id], values_[op.src[1].id]});
             return;
         }
@@ -329,6 +329,38 @@ TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
         }
     }
     EXPECT_EQ(seen.size(), 5u);
+}
+
+// A load of one row waits for its engine in front of the last group of a result: the rest of the loop then runs beside that group.
+TEST(Spread, WhatIsShortComesBeforeTheLastGroupOfAResult) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    Copy store = f.copy, load = f.copy;
+    store.load = false;
+    codegen::Run run{{}, 3, 32, 4096};
+    for (int pad = 0; pad < 4; pad++) run.group.push_back({pad, 0, pad * 1024, 32, 32, 1024});
+    const Channel result = code.channel(store, run), numbers = code.channel(load, {{{0, 2000, 0, 1, 32, 32}}});
+    Loop hot;
+    hot.extent = 8;
+    const Reg counter = f.kernel.scalar("counter");
+    for (int i = 0; i < 48; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
+    Body body;
+    spread(f.kernel, {{result, {}, 0, {}}, {numbers, {}, 0, {}}}, {}, 1, hot, code, body);
+    Body branches;
+    for (Node &node : hot.body)
+        if (node.op->side) branches.push_back(std::move(node));
+    Scalars scalars;
+    for (const Node &node : body) scalars.run(*node.op);
+    scalars.set(numbers.pad[0], 77);
+    size_t loaded_behind = 0;
+    for (int64_t i = 0; i < hot.extent; i++) {
+        scalars.iteration(branches);
+        for (size_t at = 0; at < scalars.started.size(); at++)
+            if (scalars.started[at].first == 77) loaded_behind = at;
+    }
+    EXPECT_EQ(scalars.started.size(), 3u * 4 + 1);
+    EXPECT_EQ(loaded_behind, 2u * 4) << "behind two groups of the result";
 }
 
 // The iteration in which a lone group starts: of a loop of 8 iterations that take so many cycles, behind results of 256 beats.
