@@ -13,13 +13,16 @@ namespace {
 // More operations in straight-line code would take longer to fetch, and to schedule, than they save.
 constexpr int64_t most_straight = 220;
 
+// Rows of whole vectors that are longer come and go in parts.
+constexpr int64_t longest_whole = 1024;
+
 int constant(int64_t value) { return static_cast<int>(value); }
 
 }  // namespace
 
 int64_t JoinedRows::vectors() const { return elements * rows / lanes; }
 
-bool JoinedRows::suits() const { return elements >= lanes && elements % lanes != 0 && elements * rows % lanes == 0; }
+bool JoinedRows::suits() const { return elements >= lanes && (elements % lanes != 0 || elements > longest_whole) && elements * rows % lanes == 0; }
 
 Chunks::Chunks(const JoinedRows &run, int64_t vectors) : run_(run), vectors_(vectors) {
     const int64_t length = vectors * lanes, both = std::lcm(length, run.elements);

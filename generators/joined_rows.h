@@ -1,4 +1,5 @@
-// Rows that end inside vectors, one behind the other in memory, as one run of vectors; each has a number, which all of its elements meet.
+// Rows that end inside vectors, or are too long to come whole, one behind the other in memory, as one run of vectors; each has a number, which
+// all of its elements meet.
 #pragma once
 
 #include <cstdint>

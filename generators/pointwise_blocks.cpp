@@ -75,7 +75,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         sizes.insert(of_run.begin(), of_run.end());
         for (const int64_t unroll : unrolls_of_run())
             if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
-        space.choice("joined", "rows that end inside vectors apart (0), or as one run of vectors with a vector of numbers for each that meets others (1)", {0, 1});
+        space.choice("joined", "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a vector of numbers for each that meets others (1)", {0, 1});
     }
     const auto also = [&](std::vector<std::string> names) {
         names.insert(names.begin(), first.begin(), first.end());

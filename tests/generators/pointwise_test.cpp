@@ -163,7 +163,7 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
-// Rows that end inside vectors as one run: vectors with numbers of one row and of two, in chunks that share them and that do not; blocks of several
+// Rows that end inside vectors, or are long, as one run: vectors with numbers of one row and of two, in chunks that share them and that do not; blocks of several
 // rows, of a part of one and of all; several images, of which some operands have one; numbers that are computed, missing, or different in each image.
 TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
     const Machine machine = find_machine("ax01");
@@ -187,12 +187,15 @@ TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
     check("add", "4x8x1x1,4x8x10x20");
     check("where", "4x20x20,4x1x1,2x4x20x20");
     check("relu(mul(sub(x, y), rsqrt(z)))", "1x8x20x20,8x1x1,8x1x1");
+    // Long rows of whole vectors, which would come in parts.
+    check("mul", "2x3x36x32,1x3x1x1");
+    check("batch_norm", "1x4x56x56,4,4,4,4");
 }
 
 // Rows are a run only where whole vectors hold them, a vector has elements of two at most, and little code makes the vectors of numbers.
 TEST(Pointwise, RowsThatAreNoRunStayApart) {
     const Machine machine = find_machine("ax01");
-    for (const char *shape : {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "1x64x7x7,64,64,64,64", "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64"}) {
+    for (const char *shape : {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "1x64x7x7,64,64,64,64", "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64", "2x64x32x32,64,64,64,64"}) {
         const auto workload = find_operator("batch_norm").workload({{"shape", shape}});
         for (const Parameter &parameter : workload->space(machine).parameters) EXPECT_NE(parameter.name, "joined") << shape;
     }
