@@ -83,6 +83,8 @@ protected:
     void at_block_beside(Func f) const;
     void result_at_block(Func f) const;
     void result_by_columns(Func f) const;
+    // Have all columns of all blocks the same code, and each pad one transfer for one?
+    bool columns_are_alike() const { return machine_.timed() && queries_ == rows_ * blocks_ && rows_ % machine_.pad.count == 0 && (width_ <= lanes || width_ % lanes == 0); }
     void at_keys(Func f, bool AttentionBatch::*has = nullptr, int more_rows = 0, int more_stored = 0) const;
     int stored_rows() const;
     // Rows in straight-line code where each takes a single lane operation: many, so that they fill its latency. Those of a single block are too

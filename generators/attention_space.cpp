@@ -39,7 +39,7 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
     sum += (shape.queries_pass(machine, rows, together, heads) ? two_blocks : stored * q_slots) * depth_tiles + stored * heads * ((shape.weights_over_scores(AttentionShape::streamed(point)) ? 1 : 2) * key_tiles + (by_tiles ? 1 : shape.whole_rows() ? 0 : width_tiles));
     // The sums of p, each of a tile in a round of the pads, and over all tiles.
     if (const int64_t summed = AttentionShape::summed(point); summed > 0 && AttentionShape::streamed(point) == 0) sum += rows / summed * together * heads * (round * key_tiles + 1);
-    sum += by_tiles ? two_blocks : (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
+    sum += by_tiles && shape.width % lanes == 0 ? two_blocks : (shape.results_pass(machine, rows, together, heads) ? two_blocks : stored * (shape.leaves_by_heads(machine, heads) ? 2 : heads * slots)) * tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
     // The largest scores of all tiles but a row's own, and of all; p of its own tile, twice; the sums of p; less of keys, which come by tiles. Of whole rows sums over some of the depth, and what a few iterations
@@ -203,7 +203,11 @@ double attention_draft(const AttentionShape &shape, const Machine &machine, cons
     const double products = static_cast<double>(tiles_of(shape.depth) + shape.width_tiles(point));
     const double visit = std::max(switching + unroll + 8, lanes_pace * unroll), hides = shape.causal && !skips && unroll > most_hidden_rows ? cold_visit * unroll : 0;
     const double turn = tiles * static_cast<double>(tiles_of(shape.width)) * (160 + 40 * lanes / static_cast<double>(point["weight_unroll"]));
-    const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(shape, unroll, tiles, share, group);
+    // A group of weights that are summed at once waits for the array.
+    constexpr double ends_of_group = 8;
+    const auto summed = static_cast<double>(AttentionShape::summed(point));
+    const double groups_end = summed > 0 ? unroll / summed * tiles * share * ends_of_group : 0;
+    const double block = tiles * share * (products * visit + hides) + products * ends + softmax_of_block(shape, unroll, tiles, share, group) + groups_end;
     if (shape.key_blocks() > 1) {
         // Values are turned for each group of queries. Blocks of keys end loops, and join sums.
         constexpr double joined_row = 45, cold_block = 3000;

@@ -122,7 +122,12 @@ private:
         inverse.compute_at(inverses, several);
         in_registers({inverse});
         in_pads({inverses});
-        result_by_columns(Y);
+        if (columns_are_alike()) {
+            result_by_columns(Y);
+        } else {
+            result_at_block(Y);
+            Y.bound_extent(c, width_tiles_);
+        }
         schedule_sums(Y);
     }
 

@@ -145,8 +145,7 @@ private:
     }
 
     void schedule_result() override {
-        // Where blocks are alike, so that all have the same code.
-        if (leaves_out() && machine_.timed() && queries_ == rows_ * blocks_) {
+        if (leaves_out() && columns_are_alike()) {
             result_by_columns(Y);
         } else if (shape_.leaves_by_heads(machine_, heads_)) {
             Y.compute_at(out, head).bound_extent(i, rows_).bound_storage(i, stored_rows()).bound_extent(ib, blocks_);
