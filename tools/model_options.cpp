@@ -32,6 +32,7 @@ Bindings parse_sizes(const std::string &text) {
 
 // Names of ATen's operators are known; others may be of a library of the caller.
 std::string known_operator(const std::string &target) {
+    if (target.find("::") == std::string::npos) return fmt::format("'{}' has no namespace: write aten::{}", target, target);
     return target.starts_with("aten::") && find_schema(target) == nullptr ? fmt::format("ATen has no operator {}", target) : "";
 }
 
@@ -46,7 +47,7 @@ std::vector<CLI::Option *> add_model_options(CLI::App &app, ModelOptions &option
         add_precision(app, options.high_precision),
         app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator"),
         app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false)->check(known_operator),
-        app.add_option("--host-kernel", options.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false),
+        app.add_option("--host-kernel", options.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false)->check(known_operator),
         app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)"),
     };
 }

@@ -277,7 +277,7 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
     fuse: kernels of several operators. one_by_one: every kernel is a run of its own, to compare one program with. verify: run schedules that no
     tuned winner gives on random and special values and pass over those with wrong results.
     """
-    signature = None
+    signature, in_training = None, getattr(exported, "training", False)
     if args is not None and not isinstance(args, (tuple, list)):
         raise TypeError(f"args is a tuple of the module's arguments, such as (x,), not {type(args).__name__}")
     on_host = [on_host] if isinstance(on_host, str) else on_host
@@ -312,8 +312,10 @@ def compile(exported, args=None, kwargs=None, *, machine="ax01", database=None, 
             compiled = CompiledModel(target.name, signature)
             if compiled._first.description["symbols"] and not sizes:
                 compiled._specializer = _Specializer(archive, command, compiled._first)
-        except BaseException:
+        except BaseException as error:
             os.unlink(target.name)
+            if isinstance(error, AtallaError) and in_training:
+                raise AtallaError(f"{error}\nThe module is in training mode: model.eval() leaves out what only training needs, such as dropout") from error
             raise
         compiled._temporary = _Temporary(target.name)
         return compiled

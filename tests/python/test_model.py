@@ -238,6 +238,10 @@ def test_mistakes_have_messages(compiled, exported, tmp_path):
         atalla.load(tmp_path / "bad.atl")
     with pytest.raises(TypeError, match=r"args is a tuple of the module's arguments, such as \(x,\), not Tensor"):
         atalla.compile(torch.nn.ReLU(), x)
+    with pytest.raises(atalla.AtallaError, match="'softmax.int' has no namespace: write aten::softmax.int"):
+        atalla.compile(exported[0], on_host="softmax.int")
+    with pytest.raises(atalla.AtallaError, match=r"aten::native_dropout[^$]*The module is in training mode: model.eval\(\)"):
+        atalla.compile(torch.nn.Dropout(0.5), (x,))
     with pytest.raises(atalla.AtallaError, match="there is no machine"):
         atalla.compile(exported[0], machine="ax02")
     with pytest.raises(atalla.AtallaError, match="ATen has no operator aten::softmaxx"):
