@@ -169,14 +169,31 @@ TEST(Attention, StreamsInFewerCycles) {
     }
 }
 
-// Where all queries stream, results leave a column of a block at a time beside the next one, in loops that run a different number of times in each turn, too; reciprocals
-// come from the scalar unit beside the turning of the values, which leaves it idle.
-TEST(Attention, ResultsOfStreamsLeaveBesideTheNextOnes) {
-    const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", "true"}}), find_machine("ax01"));
-    const Evaluation evaluation = evaluator.evaluate({{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 16}, {"sum_unroll", 0}});
-    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-    constexpr int64_t share = 50;   // of its cycles at most waits for transfers
-    EXPECT_LT(evaluation.counters.at("stalls").at("dma").get<int64_t>() * share, evaluation.cycles);
+// Results leave a column of a block at a time beside the next one where loops run a different number of times in each turn: where all queries stream, whose reciprocals
+// come from the scalar unit beside the turning of the values, and where whole rows of several heads go through each step together.
+TEST(Attention, ColumnsOfResultsLeaveBesideTheNextOnes) {
+    struct Case {
+        std::string shape;
+        Point point;
+    };
+    for (const Case &c : {Case{"512x64,512x64,512x64", {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 16}, {"sum_unroll", 0}}},
+                          Case{"4x128x64,4x128x64,4x128x64", {{"rows", 128}, {"row_unroll", 64}, {"softmax_unroll", 4}, {"weight_unroll", 32}, {"heads", 4}, {"stream", 0}}}}) {
+        SCOPED_TRACE(c.shape);
+        const Evaluation evaluation = Evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}}), find_machine("ax01")).evaluate(c.point);
+        ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        constexpr int64_t share = 50;   // of its cycles at most waits for transfers
+        EXPECT_LT(evaluation.counters.at("stalls").at("dma").get<int64_t>() * share, evaluation.cycles);
+    }
+}
+
+// Ends of small groups take more of the loop that makes and sums weights.
+TEST(Attention, DraftsLargerGroupsFirst) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", "true"}});
+    Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 16}};
+    const double small = workload->draft(machine, point);
+    point.set("sum_unroll", 32);
+    EXPECT_LT(workload->draft(machine, point), small);
 }
 
 // Rows of weights that are summed as weights of the array, of which a row of ones makes one row of sums: by groups of both sizes, where neither queries nor keys are whole
