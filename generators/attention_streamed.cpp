@@ -133,7 +133,7 @@ private:
 
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;
     // Some of the reciprocals, which the scalar unit makes, beside each tile of V that the array turns.
-    const bool beside_turns_ = turns_all_ && all_rows_ % (key_tiles_ * width_tiles_) == 0;
+    const bool beside_turns_ = turns_all_ && all_rows_ % (key_tiles_ * width_tiles_ * streams_) == 0;   // whole groups, whose sums are in one row
     const int rows_of_turn_ = beside_turns_ ? all_rows_ / key_tiles_ : static_cast<int>(lanes);
     static constexpr int sure_groups = 4;   // in each loop over groups that pass behind each other
     const int groups_of_tile_ = static_cast<int>(lanes) / streams_;
