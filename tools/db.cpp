@@ -372,7 +372,7 @@ int main(int argc, char **argv) {
     app.footer(
         "Examples:\n"
         "  atalla-db list --machine ax01\n"
-        "  atalla-db show --op aten::addmm --top 5\n"
+        "  atalla-db show --op addmm --top 5\n"
         "  atalla-db export -o trials.jsonl\n"
         "  atalla-db --db team.db merge mine.db trials.jsonl\n"
         "  atalla-db prune --status timed-out");
@@ -401,7 +401,7 @@ int main(int argc, char **argv) {
     prune_command->add_flag("--all", options.everything, "Delete everything");
     prune_command->add_flag("--dry-run", options.dry_run, "Only count");
     CLI::App *verify_command = app.add_subcommand("verify", "Simulates the trials again and compares exactly; "
-                                                            "options: --machine, --sample N, --winners, --json");
+                                                            "options: --op, --workload, --machine, --sample N, --winners, --json");
     verify_command->allow_extras();
     verify_command->prefix_command();
     CLI::App *vacuum_command = add_command(app, "vacuum", "Gives the space of deleted rows back to the disk", options);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -288,6 +289,13 @@ int main(int argc, char **argv) {
         atalla::VerifyDatabaseOptions check;
         check.file = options.database.empty() ? atalla::default_database_path() : options.database;
         if (machine->count() > 0) check.machine = options.machine;
+        for (const CLI::Option *option : app.get_options()) {
+            static const std::set<std::string> meant = {"--verify-db", "--db", "--machine", "--op", "--workload", "--sample", "--seed", "--winners", "--json", "--quiet"};
+            if (option->count() == 0) continue;
+            if (!meant.contains(option->get_name())) throw atalla::Error(fmt::format("{} says nothing of what is verified; {} do", option->get_name(), fmt::join(meant, ", ")));
+            if (option->get_name() == "--op") check.op = option->as<std::string>();
+        }
+        check.workload = options.workload;
         check.sample = options.sample;
         check.seed = options.seed;
         check.winners_only = options.winners;

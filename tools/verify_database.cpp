@@ -53,6 +53,8 @@ void verify_database_file(const VerifyDatabaseOptions &options, std::ostream &ou
     const Database database(options.file, Database::Access::ReadOnly);
     VerifyOptions check;
     if (!options.machine.empty()) check.filter.machine = machines.front().fingerprint();
+    check.filter.op = options.op;
+    check.filter.workload = options.workload;
     check.sample = options.sample;
     check.seed = options.seed;
     check.winners_only = options.winners_only;

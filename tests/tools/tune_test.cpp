@@ -245,6 +245,9 @@ TEST_F(Tune, VerifiesTheDatabase) {
     EXPECT_EQ(good.status, 0) << good.error;
     EXPECT_THAT(good.out, HasSubstr("0 different, 0 not reproducible here"));
     EXPECT_EQ(json::parse(tune("--verify-db --winners --json").out)["equal"], 1);
+    EXPECT_EQ(json::parse(tune("--verify-db --json --op relu").out)["checked"], 0);
+    EXPECT_GT(json::parse(tune("--verify-db --json --op gemm").out)["checked"], 0);
+    EXPECT_THAT(refusal("--verify-db --shape 64x64x64"), HasSubstr("--shape says nothing of what is verified"));
     {
         Database database(file("x.db"));
         StoredTrial stored = database.list().at(0).winner.value();
