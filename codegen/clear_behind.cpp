@@ -1,11 +1,13 @@
 // Accumulators that every turn of a loop clears, sums in an inner loop and stores: code that clears beside the stores needs no
 // packets of its own.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "codegen/clear_behind.h"
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 
@@ -38,25 +40,92 @@ public:
 
     void run() {
         count(kernel_.body, all_);
-        visit(kernel_.body);
+        visit(kernel_.body, false);
+        store_zeros();
     }
 
 private:
     // Inner loops first: what now stands in front of one may itself be a clear that the loop around need not repeat.
-    void visit(Body &body) {
+    void visit(Body &body, bool in_loop) {
         for (size_t at = 0; at < body.size(); at++) {
-            if (body[at].branch) visit(body[at].branch->body);
+            if (body[at].branch) visit(body[at].branch->body, in_loop);
             if (!body[at].loop) continue;
             Loop &loop = *body[at].loop;
-            visit(loop.body);
+            visit(loop.body, true);
             const std::vector<Op> clears = take_clears(loop.body, loop.extent > 1);
+            const size_t behind = loop.body.size();
             for (const Op &clear : clears) {
                 if (!behind_.insert(clear.dst.id).second) continue;   // a loop inside does it
                 loop.body.push_back(clear);
                 count(Node(clear), all_);   // twice from now on
             }
+            // The few turns of a lone loop lose as often as they gain.
+            if (in_loop && kernel_.machine->timed()) load_some(loop.body, behind);
             body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), clears.begin(), clears.end());
             at += clears.size();
+        }
+    }
+
+    static size_t array_rows(const Body &body) {
+        size_t rows = 0;
+        for (const Node &node : body) rows += node.loop ? array_rows(node.loop->body) : node.op && node.op->opcode == Opcode::gemm_vv;
+        return rows;
+    }
+
+    static size_t depth(const Body &body) {
+        size_t deepest = 0;
+        for (const Node &node : body)
+            if (node.loop) deepest = std::max(deepest, 1 + depth(node.loop->body));
+        return deepest;
+    }
+
+    // Two stores leave a packet ports for one operation of the lanes: as many clears as there are pairs of stores need no packets of their own. Where what is
+    // around the others would leave the instruction cache, half of these are loads of zeros, which have room beside clears where no ports go to stores: those of
+    // what is stored last.
+    void load_some(Body &body, size_t first_clear) {
+        constexpr size_t least = 16, weights = 44, ends = 20;   // packets: of a load of weights, and of the pointers of each loop inside
+        const Machine &machine = *kernel_.machine;
+        std::map<int32_t, size_t> stored;   // the place among the stores
+        size_t stores = 0;
+        for (const Node &node : body)
+            if (node.op && node.op->opcode == Opcode::vreg_st) stored[node.op->src[2].id] = stores++;
+        const size_t clears = body.size() - first_clear;
+        if (clears < stores / 2 + least) return;
+        const size_t packets = array_rows(body) + stores / 2 + (clears - stores / 2) / 2 + weights + ends * depth(body);
+        if (static_cast<int64_t>(packets) * machine.issue.packet_bytes <= machine.icache.bytes) return;
+        std::vector<size_t> last;
+        for (size_t i = first_clear; i < body.size(); i++)
+            if (const Op &op = *body[i].op; op.src[0] == zero_vector && op.src[1] == zero_vector && stored.contains(op.dst.id)) last.push_back(i);
+        std::ranges::stable_sort(last, std::greater(), [&](size_t i) { return stored.at(body[i].op->dst.id); });
+        last.resize(std::min(last.size(), (clears - stores / 2) / 2));
+        for (size_t i : last) body[i] = load_of_zeros(*body[i].op);
+    }
+
+    Op load_of_zeros(const Op &clear) {
+        if (zeros_ < 0) {
+            zeros_ = static_cast<int>(kernel_.allocations.size());
+            Allocation allocation;
+            allocation.name = rows_of_zeros;
+            allocation.rows = kernel_.machine->pad.count;
+            kernel_.allocations.push_back(allocation);
+        }
+        Op load;
+        load.opcode = Opcode::vreg_ld;
+        load.dst = clear.dst;
+        load.imm = 31;
+        load.access = PadAccess{zeros_, {loads_++ % kernel_.machine->pad.count, {}}, {}};
+        load.source = clear.source;
+        return load;
+    }
+
+    void store_zeros() {
+        for (int64_t row = 0; zeros_ >= 0 && row < kernel_.machine->pad.count; row++) {
+            Op op;
+            op.opcode = Opcode::vreg_st;
+            op.access = PadAccess{zeros_, {row, {}}, {}};
+            op.src = {Reg{}, Reg{}, zero_vector};
+            op.imm = 31;
+            kernel_.body.insert(kernel_.body.begin(), op);
         }
     }
 
@@ -93,6 +162,8 @@ private:
     Kernel &kernel_;
     Mentions all_;
     std::set<int32_t> behind_;   // what loops clear at their end
+    int zeros_ = -1;             // the rows that hold zeros, where some are loaded
+    int64_t loads_ = 0;
 };
 
 }  // namespace
