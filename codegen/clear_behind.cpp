@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/clear_behind.h"
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 
@@ -105,7 +104,8 @@ private:
         if (zeros_ < 0) {
             zeros_ = static_cast<int>(kernel_.allocations.size());
             Allocation allocation;
-            allocation.name = rows_of_zeros;
+            allocation.name = "(zeros)";   // no Func is called so
+            allocation.zeros = true;
             allocation.rows = kernel_.machine->pad.count;
             kernel_.allocations.push_back(allocation);
         }

@@ -7,8 +7,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "codegen/clear_behind.h"
-
 namespace atalla::codegen {
 
 namespace {
@@ -326,7 +324,7 @@ std::vector<Reg> reads_of(const Op &op) {
 }
 
 bool makes_constant(const Kernel &kernel, const Op &op) {
-    if (op.access && op.opcode == Opcode::vreg_ld && kernel.allocations[static_cast<size_t>(op.access->allocation)].name == rows_of_zeros) return true;
+    if (op.access && op.opcode == Opcode::vreg_ld && kernel.allocations[static_cast<size_t>(op.access->allocation)].zeros) return true;
     if (!op.dst.defined() || kernel.cls(op.dst) != RegisterClass::Vector || op.access || op.mask.defined() || op.keeps_dst) return false;
     const Unit unit = info(op.opcode).unit;
     if (unit != Unit::Alu && unit != Unit::Mul) return false;

@@ -85,8 +85,10 @@ private:
     // In alphabetical order those that one term alone has.
     std::string letters_once() const {
         std::string once;
-        for (const auto &[letter, size] : sizes_)
+        for (const auto &entry : sizes_) {
+            const char letter = entry.first;
             if (letter >= ' ' && std::ranges::count_if(terms_, [&](const Term &term) { return has(term.letters, letter); }) == 1) once += letter;
+        }
         return once;
     }
 

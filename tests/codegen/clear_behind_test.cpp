@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "codegen/clear_behind.h"
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 #include "tests/codegen/operations.h"
@@ -38,7 +37,7 @@ struct ClearBehind : Fixture, testing::Test {
         clear_behind(kernel);
     }
     bool loads_zeros(const Node &node) const { return node.op && node.op->opcode == Opcode::vreg_ld && is_zeros(*node.op); }
-    bool is_zeros(const Op &op) const { return kernel.allocations[static_cast<size_t>(op.access->allocation)].name == rows_of_zeros; }
+    bool is_zeros(const Op &op) const { return kernel.allocations[static_cast<size_t>(op.access->allocation)].zeros; }
     static const Body &inside(const Body &body) { return std::ranges::find_if(body, [](const Node &node) { return node.loop != nullptr; })->loop->body; }
     const Body &turn() const { return inside(inside(kernel.body)); }
 
