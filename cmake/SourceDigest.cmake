@@ -1,5 +1,12 @@
-# Writes HEADER with the macro ATALLA_SOURCE_DIGEST: a digest of the contents of FILES (a list), in the order given. Run with
-# cmake -DHEADER=... -DFILES=... -P; the header is only touched if it changes.
+# Writes HEADER with the macro ATALLA_SOURCE_DIGEST: a digest of the contents of FILES (a list) and of the headers in FOLDERS whose paths do not match
+# EXCLUDED, in the order of their paths; and HEADER.d, what it read. Run with cmake -DHEADER=... -DFILES=... -DFOLDERS=... -DEXCLUDED=... -P; the header
+# is only touched if it changes.
+foreach(folder IN LISTS FOLDERS)
+    file(GLOB headers ${folder}/*.h)
+    list(APPEND FILES ${headers})
+endforeach()
+list(FILTER FILES EXCLUDE REGEX ${EXCLUDED})
+list(SORT FILES)
 set(digests "")
 foreach(file IN LISTS FILES)
     file(SHA256 "${file}" digest)
@@ -7,3 +14,7 @@ foreach(file IN LISTS FILES)
 endforeach()
 string(SHA256 digest "${digests}")
 file(CONFIGURE OUTPUT "${HEADER}" CONTENT "// Generated.\n#pragma once\n\n#define ATALLA_SOURCE_DIGEST \"${digest}\"\n")
+string(REPLACE " " "\\ " read "${FILES}")
+string(REPLACE ";" " " read "${read}")
+string(REPLACE " " "\\ " made "${HEADER}")
+file(WRITE "${HEADER}.d" "${made}: ${read}\n")

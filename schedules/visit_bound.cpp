@@ -1,7 +1,6 @@
 #include "schedules/visit_bound.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "isa/vectors.h"
 #include "schedules/chains.h"
@@ -10,7 +9,8 @@ namespace atalla {
 
 int64_t least_visit_cycles(const Machine &machine, int64_t rows, int64_t results, int64_t loads) {
     if (!machine.timed() || !machine.sa.psum_in || rows <= 0) return 0;
-    const auto &[sa, pad] = std::tie(machine.sa, machine.pad);
+    const auto &sa = machine.sa;
+    const auto &pad = machine.pad;
     const int64_t gap = Chains(machine).switch_gap;
     // A row holds its credit until sa.L + sa.credit_return cycles after it issued (rule 23); a gap is at least as long.
     const int64_t loss = sa.weight_buffers > 1 ? 0 : std::min(gap, std::max<int64_t>(0, sa.L + sa.credit_return - sa.credits));
