@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -13,7 +14,7 @@ def find():
 
 class Browser:
     def __init__(self, width=1400, height=1600):
-        self.profile = tempfile.TemporaryDirectory(prefix="atalla-browser-")
+        self.profile = tempfile.TemporaryDirectory(prefix="atalla-browser-", ignore_cleanup_errors=True)
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
 
@@ -26,7 +27,7 @@ class Browser:
         self.process = subprocess.Popen(
             [find(), "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
              f"--window-size={width},{height}", f"--user-data-dir={self.profile.name}"],
-            close_fds=False, preexec_fn=connect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            close_fds=False, start_new_session=True, preexec_fn=connect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(theirs_in)
         os.close(theirs_out)
         self.input, self.output = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
@@ -41,7 +42,8 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
+        # Its children go on writing into the profile for a while if they are only left.
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.input.close()
         self.output.close()
