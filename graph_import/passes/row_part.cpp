@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph_import/passes/rewriter.h"
+#include "graph_import/passes/row_slice.h"
 
 namespace atalla {
 
@@ -54,18 +55,18 @@ std::optional<Places> Places::after(const Node &node, const Sizes &result) const
     if (!select && node.target != "aten::slice.Tensor") return {};
     const int64_t rank = static_cast<int64_t>(axes_.size()), dim = node.integer("dim");
     const auto at = left.axes_.begin() + (dim < 0 ? dim + rank : dim);
-    if (!at->size.is_constant() || (!select && node.integer("step") != 1)) return {};
+    if (!at->size.is_constant()) return {};
     const int64_t size = at->size.value();
-    const auto settled = [&](int64_t index) { return index < 0 ? index + size : index; };
     if (select) {
-        left.offset_ = left.offset_ + at->stride * SymInt(settled(node.integer("index")));
+        const int64_t index = node.integer("index");
+        left.offset_ = left.offset_ + at->stride * SymInt(index < 0 ? index + size : index);
         left.axes_.erase(at);
         return left;
     }
-    const int64_t start = std::clamp<int64_t>(settled(node.optional_integer("start").value_or(0)), 0, size);
-    const int64_t end = std::clamp<int64_t>(settled(node.optional_integer("end").value_or(size)), start, size);
-    left.offset_ = left.offset_ + at->stride * SymInt(start);
-    at->size = end - start;
+    const RowSlice slice = slice_of(node, size);
+    if (slice.step != 1) return {};
+    left.offset_ = left.offset_ + at->stride * SymInt(slice.start);
+    at->size = slice.end - slice.start;
     return left;
 }
 
