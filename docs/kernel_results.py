@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+import page
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "results.md"
 
 GEMMS = [("ax01", shape) for shape in ("64x64x64", "128x128x128", "256x256x256", "512x512x512", "1024x1024x1024", "197x768x768", "100x70x50", "1x4096x4096", "4096x1x64", "33x33x33")]
 GEMMS += [("ax01-psum", shape) for _, shape in GEMMS]
@@ -168,11 +169,7 @@ def main():
         sys.exit(__doc__)
     tune = Tuner(sys.argv[1])
     for name in names:
-        begin, end = f"<!-- docs/kernel_results.py writes {name} from here -->\n", "<!-- to here -->\n"
-        written = "\n".join(TABLES[name](tune)) + "\n"
-        text = PAGE.read_text()
-        start = text.index(begin) + len(begin)
-        PAGE.write_text(text[:start] + written + text[text.index(end, start):])
+        page.write(page.DOCS / "results.md", f"docs/kernel_results.py {name}", "\n".join(TABLES[name](tune)))
 
 
 if __name__ == "__main__":

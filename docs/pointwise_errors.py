@@ -1,11 +1,11 @@
-"""Writes docs/pointwise-errors.md: the errors of the pointwise operators over all bf16 inputs, measured on the simulator by
+"""Writes the table of docs/pointwise-errors.md: the errors of the pointwise operators over all bf16 inputs, measured on the simulator by
 `atalla ops --numerics`, with PyTorch's own beside them. Run: build/env/bin/python docs/pointwise_errors.py ATALLA_OPS"""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
+import page
 import torch
 import torch.nn.functional as F
 
@@ -58,12 +58,6 @@ def main():
     tool = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/atalla-ops"
     rows = json.loads(subprocess.run([tool, "--numerics", "--json"], check=True, capture_output=True, text=True).stdout)
     lines = [
-        "# Errors of the pointwise operators", "",
-        "Every vector operation of the machine rounds to bf16, so a function is as exact as the order of its operations. The table has the",
-        "largest error against float64 in units in the last place of bf16: of one operand over all 65,536 inputs, of several over 65,536 samples",
-        "with all pairs of 16 special values. The last columns count lane operations for 32 elements: what only the adder (compares",
-        "included), the multiplier and the exponential unit do, and copies, which adder and multiplier share. Measured on the simulator;",
-        "`build/env/bin/python docs/pointwise_errors.py ATALLA-OPS` writes this page, `./atalla ops --numerics 'silu(mul(x, 2))'` measures one expression.", "",
         "| operator | worst, ulps | at | inputs over 1 ulp | PyTorch's bf16, ulps | special values that differ | adds | muls | exps | copies |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -74,20 +68,7 @@ def main():
         differ = f"{row['wrong_special']}, the first at {', '.join(f'{v:.4g}' for v in row['wrong_at'])}" if row["wrong_special"] else "none"
         lines.append(f"| `{row['expression']}` | {row['worst_ulps']:.2f} | {at} | {row['over_one']} | {'' if theirs is None else number(theirs)} | {differ} | "
                      f"{lanes['adds']} | {lanes['muls']} | {lanes['exps']} | {lanes['copies']} |")
-    lines += [
-        "", "Special values are NaN, infinities and the signs of zeros, compared with IEEE arithmetic in float64. They differ where a zero divides: no",
-        "lane operation tells -0 from +0, so 1/-0 is +inf, and likewise x/-0 and rsqrt(-0). PyTorch gives NaN for gelu of an infinity on some",
-        "processors; here gelu(inf) is inf, and gelu(-inf), -inf times 0, is NaN.", "",
-        "## How the functions are made", "",
-        "- *Halves.* A bf16 significand has 8 bits, so the product of two 4-bit halves is exact. 1/m and 1/sqrt(m) start from a seed of 4 bits, whose",
-        "  residual is then exact, and add two terms of the series: half an ulp in all.",
-        "- *Range.* Operands are brought to [1, 2) or [1, 4) by compares with powers of two and masked multiplications, which are exact.",
-        "- *Logistic functions.* 1 / (1 + e), e = exp(-|x|), is a polynomial about a point inside of e's range, so that the errors of the inner sums",
-        "  are multiplied by less than one; from 1 on tanh is 1 - 2 e / (1 + e) with e = exp(-2 |x|), whose quotient is a line.",
-        "- *Tails.* exp(-x²/2), and gelu's cubic exponent by tanh, is the product of the exponentials of exact parts of the exponent about the",
-        "  nearest integer, whose products with few bits are exact, and of a small rest: a rounded exponent would be wrong by whole ulps.", "",
-    ]
-    Path(__file__).with_name("pointwise-errors.md").write_text("\n".join(lines))
+    page.write(page.DOCS / "pointwise-errors.md", "docs/pointwise_errors.py", "\n".join(lines))
 
 
 if __name__ == "__main__":

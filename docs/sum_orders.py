@@ -13,8 +13,8 @@ import tempfile
 
 import numpy
 
-PAGE = pathlib.Path(__file__).resolve().parent / "numerics.md"
-BEGIN, END = "<!-- docs/sum_orders.py writes from here -->\n", "<!-- to here -->\n"
+import page
+
 SIZE = 128
 
 
@@ -48,8 +48,7 @@ def main():
                 _, positive = run(pathlib.Path(name), run_tool, numpy.abs(a), numpy.abs(b), order)
                 rows.append(f"| {k:,} | {order} | {cycles:,} | {100 * error:.2f} % | {100 * positive:.2f} % |")
                 print(rows[-1], file=sys.stderr)
-    text = PAGE.read_text()
-    PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + "\n".join(rows) + "\n" + text[text.index(END) :])
+    page.write(page.DOCS / "numerics.md", "docs/sum_orders.py", "\n".join(rows))
 
 
 if __name__ == "__main__":

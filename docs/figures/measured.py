@@ -5,7 +5,7 @@
 import json
 import tempfile
 
-from sensitivity import ROOT, whatif, write_table
+from sensitivity import PAGE, ROOT, page, whatif
 
 OPERATORS = [["--op", "gemm", "--shape", "256x256x256"], ["--op", "gemm", "--shape", "512x512x512"],
              ["--op", "layer_norm", "--shape", "128x512,512,512"], ["--op", "softmax", "--shape", "128x512"]]
@@ -28,7 +28,7 @@ def row(operator):
 
 def main():
     head = ["| operator | `ax01` | its schedule on `ax01-measured` | tuned for `ax01-measured` |", "|---|---|---|---|"]
-    write_table("measured.py", "\n".join(head + [row(operator) for operator in OPERATORS]) + "\n")
+    page.write(PAGE, "docs/figures/measured.py", "\n".join(head + [row(operator) for operator in OPERATORS]))
 
 
 if __name__ == "__main__":

@@ -15,21 +15,13 @@ OPERATORS = [["--op", "gemm", "--shape", "256x256x256"],
              ["--op", "layer_norm", "--shape", "128x512,512,512"]]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/fidelity.md"
-END = "<!-- end of the table -->\n"
+sys.path.insert(0, str(PAGE.parent))
+import page  # noqa: E402
 
 
 def whatif(*arguments):
     command = [ROOT / "atalla", "whatif", *arguments, "--json", "--quiet"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def write_table(script, text):
-    """Replaces what stands on the page between the comment that names the script and the end of its table."""
-    begin, page = f"<!-- table of docs/figures/{script} -->\n", PAGE.read_text()
-    before, found, rest = page.partition(begin)
-    _, ended, after = rest.partition(END)
-    assert found and ended, f"{PAGE} has no table of {script}"
-    PAGE.write_text(before + begin + "\n" + text + "\n" + END + after)
 
 
 def parameters():
@@ -87,7 +79,7 @@ def table(answers):
 
 def main():
     answers = [json.loads(pathlib.Path(name).read_text()) for name in sys.argv[1:]] or [whatif(*each, "--sensitivity") for each in OPERATORS]
-    write_table("sensitivity.py", table(answers))
+    page.write(PAGE, "docs/figures/sensitivity.py", table(answers))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compiles the models of hugging_face.py, compares them with PyTorch, and writes docs/architectures.md.
+"""Compiles the models of hugging_face.py, compares them with PyTorch, and writes the table of docs/architectures.md.
 
     build/env/bin/python tests/models/architectures.py [--machine ax01] [NAME...]
 
@@ -16,28 +16,13 @@ import warnings
 from table import ROOT, compare, in_bf16, leaves  # also finds the atalla of this checkout
 
 import atalla  # noqa: E402
+import page  # noqa: E402
 import torch  # noqa: E402
 
 import hugging_face  # noqa: E402
 from atalla.backend import atalla as backend  # noqa: E402
 
-HEAD = """# Architectures
-
-Written by `tests/models/architectures.py`: small models (mostly two layers, 64 wide) of Hugging Face's transformers with random weights, compiled
-for {machine} without tuned kernels and compared with PyTorch in float32. The models that are measured in full size are in [models.md](models.md).
-
-* *accelerator*, *host*: calls of operators; *segments*: entries of the one program between which the host works.
-* *cosine*: the least over all outputs, of `atalla.compile` on the exported program; *torch.compile*: of `torch.compile(model, backend="atalla")`;
-  *PyTorch bf16*: of PyTorch's own run in bf16.
-* *on the host*: what runs there, but for `embedding`, which fetches rows of a table. [operators.md](operators.md) has the reasons.
-* `levit`, `mobilevit` and `mobilenetv1`, convolutions of noise with batch norms that scale it up again, amplify every rounding, PyTorch's own in bf16 among them;
-  ours more, since the sums over a convolution's taps are rounded to bf16 one by one.
-* `swinv2` ends each branch in a norm, which scales the averages of noise that attention gives, with standard deviations of 0.01 to 0.03, and their roundings up to 1.
-* `mixtral`, `qwen2_moe`, `qwen3_moe`, `olmoe`, `gpt_oss`, `llama4`, `deepseek_v2` and `deepseek_v3` choose experts for each token; where two are about as good, a rounding chooses the other one.
-* The Fourier transforms of `fnet` are products with constant matrices, and the complex numbers that `deepseek_v2` and `llama4` turn their queries by are pairs of
-  real ones; PyTorch has no such transforms in bf16. What stands in place of the numbers is why a model does not compile.
-
-| architecture | accelerator | host | segments | cycles | cosine | torch.compile | PyTorch bf16 | on the host |
+HEAD = """| architecture | accelerator | host | segments | cycles | cosine | torch.compile | PyTorch bf16 | on the host |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
@@ -93,14 +78,14 @@ def main():
     if unknown := set(options.names) - set(hugging_face.ARCHITECTURES):
         parser.error(f"no architecture is called {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore")
-    text = options.output.read_text() if options.output.exists() else ""
-    rows = {found[1]: found[0] for found in re.finditer(r"^\| (\w+) \|.*$", text, re.M)}
+    part = f"tests/models/architectures.py {options.machine}"
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| (\w+) \|.*$", page.read(options.output, part), re.M)}
     for name in options.names or hugging_face.ARCHITECTURES:
         start = time.time()
         rows[name] = row(name, options.machine)
         print(f"{rows[name]}  {time.time() - start:.0f} s", flush=True)
         body = "\n".join(rows[known] for known in hugging_face.ARCHITECTURES if known in rows)
-        options.output.write_text(HEAD.format(machine=f"`{options.machine}`") + body + "\n")
+        page.write(options.output, part, HEAD + body)
 
 
 if __name__ == "__main__":

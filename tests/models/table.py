@@ -1,4 +1,4 @@
-"""Compiles the models of zoo.py, compares them with PyTorch, and writes docs/models.md.
+"""Compiles the models of zoo.py, compares them with PyTorch, and writes the tables of docs/models.md.
 
     build/env/bin/python tests/models/table.py [--seeds 5] [--machine ax01] [--jobs 2] [MODEL...]
 
@@ -21,51 +21,15 @@ import time
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "models")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("python", "docs", "tests/models")]
 warnings.filterwarnings("ignore")
 
 import atalla  # noqa: E402
+import page  # noqa: E402
 import torch  # noqa: E402
 import zoo  # noqa: E402
 
-HEAD = """# Models
-
-Written by `tests/models/table.py`: each model with random weights, exported with `run_decompositions({})`, compiled with the database's
-winners (where there is none, with the fastest of eight schedules that the draft likes best), and run on the simulator of a machine.
-
-* *cosine*: the least over all outputs and seeds, against PyTorch in float32; *error* is the largest difference, relative to the largest
-  output; both also for PyTorch's own bf16 run.
-* ResNet-18 and MobileNetV2 have batch norms as they are made (mean 0, variance 1), the `_statistics` ones those of batches of noise:
-  a random network then amplifies every rounding error, and bf16, PyTorch's among it, does not give a cosine of 0.9995.
-* *accelerator*, *host*: calls of operators; *segments*: entries of the one program between which the host works.
-* *of bounds*: the sum of the lower bounds of the kernels' calls, as a share of the cycles.
-* *DRAM*: what the transfers moved, in MB, and how often the bytes of inputs, outputs and weights, each once, go into it.
-* *apart*: cycles of the same model with a kernel for every operator, each run from its own start to its end, and how many fewer the
-  fused program takes; *same bits*: whether the fused program gives, bit for bit, what its kernels give one by one.
-* A machine without timing, `fsim`, counts packets alone.
-* What the next kernel's first transfers could hide is at most what is waited for transfers, first and later ones: 11 % of the cycles of `mlp`, 16 % of
-  `decode_step`, 10 % of `vit_micro`, 16 % of `llama_2`, 2 % of `bert_2`. Instruction misses take 40, 39, 33, 21 and 3 %: small kernels run their code once.
-* A kernel begins while the results of the one before leave. That hides little where its code comes from memory: fetches stand behind all beats of those
-  transfers. Weights loaded in front of that wait, in straight code, gained nothing. Neighbouring kernels as one routine, the next one's first weights
-  started in front of the longest loop of the one before, were built and measured: of 13 pairs and triples of `vit_micro`'s kernels two took fewer cycles
-  (a linear layer and attention 9,626 instead of 9,952), the others 0.3 to 22 % more (a norm and a linear layer 6,661 instead of 6,099, two linear layers that
-  share their code 5,501 instead of 4,490), since all parts' constants are made at the start and loads wait for loads; that is not kept. Activations pass through DRAM, but for the rows between
-  two products of one kernel, which stay in the pads: on `ax01` the two layers of `vit_micro`'s MLP take 24,734 cycles instead of 32,457, with the addition
-  behind them 25,482 instead of 34,414, the last two of `mlp` 9,620 instead of 10,234. Those of `bert_2` would take 2,911,494 instead of 2,477,352.
-* `resnet18_224` on `ax01`: images have channels innermost behind the pooling, which turns them once. The first convolution takes 658,916 cycles, the pooling 223,633, turning 54,117, the 19 other convolutions,
-  most with the relu behind them, 6,137,677, and the eight sums with theirs 235,838, of which the adder alone needs 141,120: as operands of convolutions they could save 1.3 %. Convolutions of one element in steps of two gain nothing as products (784x64x128 with a bias 64,238 cycles without the steps, the convolution 61,497).
-* `mobilenetv2` on `ax01`: convolutions of each channel with channels innermost take 622,753 cycles, six times their bounds, which leave products and sums of lanes out; the adder and the multiplier are busy for 60 to 68 % of
-  them. Smaller tiles hide more transfers in two of four of these kernels (1x12x12x192 44,132 cycles instead of 47,463, 1x48x48x96 93,233 instead of 97,469) and gain nothing in the others.
-* `bert_2` on `ax01`: the four large linear layers take 3,867,447 cycles, the eight others 1,941,886, gelu 1,142,205, the two attentions 497,710 and the
-  five norms, with the additions before them, 341,708. 15 % fewer cycles than apart would be 6,792,826, and the adder alone works for 6,719,103 of them: it would
-  have to stand still for 1 % of the time. Fusion takes no work from it, since sums over k, gelu's 13 additions and comparisons a vector and those of norms and
-  scores are the same in one kernel or in several; kernels apart keep it busy for 84 % of their cycles.
-"""
-
-TABLE = """
-## {machine}
-
-| model | seeds | cosine | PyTorch bf16 | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
+TABLE = """| model | seeds | cosine | PyTorch bf16 | error | PyTorch bf16 | accelerator | host | segments | packets | cycles | of bounds | DRAM | apart | same bits |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
@@ -161,14 +125,13 @@ def row(name, seeds, machine, kept):
             f"{first['device_calls']} | {first['packets']:,} | {cycles:,} | {share} | {first['dram'] / 1e6:.1f}, {first['dram_share']:.1f} | {fewer} | {'yes' if first['same'] else 'NO'} |")
 
 
-def read_tables(file):
-    """The rows of each machine's table, by model."""
-    sections = re.split(r"^## (\S+)$", file.read_text() if file.exists() else "", flags=re.M)[1:]
-    return {machine: {m[1]: m[0] for m in re.finditer(r"^\| (\w+) \| \d+ \|.*$", table, re.M)} for machine, table in zip(sections[::2], sections[1::2])}
+def read_rows(table):
+    """The lines of a table by their models."""
+    return {found[1]: found[0] for found in re.finditer(r"^\| (\w+) \| \d+ \|.*$", table, re.M)}
 
 
-def table_text(machine, rows):
-    return TABLE.format(machine=machine) + "\n".join(rows[name] for name in zoo.MODELS if name in rows) + "\n"
+def table_text(rows):
+    return TABLE + "\n".join(rows[name] for name in zoo.MODELS if name in rows)
 
 
 def timed_row(name, seeds, machine, kept, threads):
@@ -186,8 +149,8 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "models.md")
     options = parser.parse_args()
     kept = Kept(ROOT / "build" / "models-table.json", program_digest())
-    tables = read_tables(options.output)
-    rows = tables.setdefault(options.machine, {})
+    part = f"tests/models/table.py {options.machine}"
+    rows = read_rows(page.read(options.output, part))
     # The largest first, so that none is alone at the end.
     names = sorted(options.models or zoo.MODELS, key=zoo.LARGEST.index)
     threads = max(1, multiprocessing.cpu_count() // options.jobs)
@@ -197,7 +160,7 @@ def main():
         for done in concurrent.futures.as_completed(running):
             rows[running[done]], seconds = done.result()
             print(f"{rows[running[done]]}  {seconds:.0f} s", flush=True)
-            options.output.write_text(HEAD + "".join(map(table_text, tables, tables.values())))
+            page.write(options.output, part, table_text(rows))
 
 
 if __name__ == "__main__":
