@@ -31,14 +31,23 @@ public:
         // elsewhere than at a multiple of 32, so that it is whole.
         const auto together = [](const MovedBox::Dim &dim) {
             constexpr int64_t most_together = 16;
-            return dim.extent % lanes == 0 ? divisors(dim.extent / lanes, most_together) : std::vector<int64_t>{1};
+            return divisors(std::max<int64_t>(1, dim.extent / lanes), most_together);
         };
+        const MovedBox::Dim across = dims_[0], along = dims_[inner_];
         Space space;
-        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", together(dims_[0]))
-            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", together(dims_[inner_]))
+        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", together(across))
+            .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", together(along))
+            .choice("apart", "1: the last block of a dimension that is no multiple of 32 has code of its own; 0: it is a tile like the others",
+                    has_rest(across) || has_rest(along) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
             .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
-        space.constraint("pads", {"across", "along"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [machine](const Point &point) {
-            const int64_t rows = 2 * point["across"] * point["along"] * lanes;
+        space.constraint("last", {"across", "along", "apart"}, "A tile that begins where a dimension's last block does is that block alone.", [across, along](const Point &point) {
+            const auto alone = [&](const MovedBox::Dim &dim, int64_t blocks) { return blocks == 1 || dim.extent % lanes == 0 || (point["apart"] == 1 && has_rest(dim)); };
+            return alone(across, point["across"]) && alone(along, point["along"]);
+        });
+        space.constraint("pads", {"across", "along", "apart"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [across, along, machine](const Point &point) {
+            int64_t rows = 0;
+            for (const Tiles &ps : parts(across, point["across"], point["apart"] == 1))
+                for (const Tiles &qs : parts(along, point["along"], point["apart"] == 1)) rows += 2 * ps.blocks * qs.blocks * lanes;
             return fit_pads(machine, {{rows, false}, {rows, false}, {lanes, false}});
         });
         return space;
@@ -46,14 +55,20 @@ public:
     Point naive_point(const Machine &machine) const override { return turns(machine) ? PipelineWorkload::naive_point(machine) : by_element_->naive_point(machine); }
     std::string words(const Machine &machine, const Point &point) const override {
         if (!turns(machine)) return by_element_->words(machine, point);
-        return fmt::format("{} x {} blocks at a time, {} rows unrolled", point["across"], point["along"], point["unroll"]);
+        return fmt::format("{} x {} blocks at a time{}, {} rows unrolled", point["across"], point["along"], point["apart"] == 1 ? ", the last ones apart" : "", point["unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
         if (!turns(machine)) return by_element_->draft(machine, point);
-        double blocks = 1;
-        for (size_t d = 0; d < dims_.size(); d++) blocks *= static_cast<double>(d == 0 || d == inner_ ? tiles_of(dims_[d].extent) : dims_[d].extent);
-        const auto together = static_cast<double>(point["across"] * point["along"]);
-        return 800 + blocks * (160 + 640.0 / static_cast<double>(point["unroll"]) + 200 / together) + 300 * together;
+        double others = 1, cycles = 0;
+        for (size_t d = 0; d < dims_.size(); d++)
+            if (d != 0 && d != inner_) others *= static_cast<double>(dims_[d].extent);
+        for (const Tiles &ps : parts(dims_[0], point["across"], point["apart"] == 1)) {
+            for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1)) {
+                const auto together = static_cast<double>(ps.blocks * qs.blocks), tiles = static_cast<double>(ps.count * qs.count) * others;
+                cycles += 800 + tiles * together * (160 + 640.0 / static_cast<double>(point["unroll"]) + 200 / together) + 300 * together;
+            }
+        }
+        return cycles;
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override { return turns(machine) ? turned(machine, point) : by_element_->build(machine, point); }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return by_element_->reference(inputs); }
@@ -70,19 +85,61 @@ private:
     // Do a block as it comes, a block as it goes and the identity fit the pads?
     static bool turns(const Machine &machine) { return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}}); }
 
-    // Of a dimension: the elements of a block, of a tile, and how many tiles there are.
+    // A part of a dimension: the elements of a block, the blocks of a tile, and how many tiles there are.
     struct Tiles {
-        Tiles(int64_t extent, int64_t blocks) : extent(extent), block(std::min<int64_t>(lanes, extent)), tile(blocks * block), count(ceil_div(extent, tile)) {}
-        // The last one ends where the dimension does, and moves some elements of the one before again.
-        Expr begin(const Expr &index) const { return min(index * size(tile), size(extent - tile)); }
-        int64_t extent, block, tile, count;
+        // The last tile ends where the part does, and moves some elements of the one before again.
+        Expr begin(const Expr &index) const { return count == 1 ? Expr(size(from)) : min(index * size(tile()), size(from + extent - tile())); }
+        int64_t tile() const { return blocks * block; }
+        int64_t from, extent, block, blocks, count;
     };
+    static Tiles tiles(int64_t from, int64_t extent, int64_t blocks) {
+        const int64_t block = std::min<int64_t>(lanes, extent);
+        return {from, extent, block, blocks, ceil_div(extent, blocks * block)};
+    }
+    static bool has_rest(const MovedBox::Dim &dim) { return dim.extent > 2 * lanes && dim.extent % lanes != 0; }
+    // The blocks that begin at multiples of 32, and the last one of those that are no multiple where that is `apart`.
+    static std::vector<Tiles> parts(const MovedBox::Dim &dim, int64_t blocks, bool apart) {
+        if (!apart || !has_rest(dim)) return {tiles(0, dim.extent, blocks)};
+        return {tiles(0, dim.extent / lanes * lanes, blocks), tiles(dim.extent - lanes, lanes, 1)};
+    }
 
     KernelDefinition turned(const Machine &machine, const Point &point) const {
-        const int across = size(point["across"]), along = size(point["along"]), unroll = size(point["unroll"]);
-        const Tiles ps(dims_[0].extent, across), qs(dims_[inner_].extent, along);
         const size_t rank = dims_.size();
-        Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt"), qo("qo"), po("po");
+        // The input's dimensions, innermost first, are the result's in the order of their strides.
+        std::vector<size_t> order(rank);
+        for (size_t at = 0; at < rank; at++) order[at] = at;
+        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return dims_[a].from < dims_[b].from; });
+        std::vector<int64_t> in_extents, out_extents;
+        for (size_t at : order) in_extents.push_back(dims_[at].extent);
+        for (const MovedBox::Dim &dim : dims_) out_extents.push_back(dim.extent);
+        const ImageParam image = tensor("in_x", in_extents);
+
+        const Var k("k"), i("i");
+        std::vector<Var> d;
+        for (size_t at = 0; at < rank; at++) d.emplace_back(fmt::format("d{}", at));
+        Func identity("identity"), out("result");
+        identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+        out(d) = undef<BFloat>();
+        for (size_t at = 0; at < rank; at++) out.bound(d[at], 0, size(dims_[at].extent));
+        identity.compute_root().bound(k, 0, size(lanes)).bound(i, 0, size(lanes)).vectorize(k, size(lanes));
+        if (point["unroll"] == lanes) {
+            identity.unroll(i);
+            in_registers({identity});
+        } else {
+            in_pads({identity});
+        }
+        for (const Tiles &ps : parts(dims_[0], point["across"], point["apart"] == 1))
+            for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1)) turn(machine, size(point["unroll"]), ps, qs, order, image, identity, out);
+        whole_loops(out);
+        fix_shape(out.output_buffer(), out_extents);
+        return kernel(Pipeline(out), {image});
+    }
+
+    // Tiles of the result's innermost dimension, `ps`, by those of the input's, for all places of the others.
+    void turn(const Machine &machine, int unroll, const Tiles &ps, const Tiles &qs, const std::vector<size_t> &order, const ImageParam &image, const Func &identity, Func &out) const {
+        const int across = size(ps.blocks), along = size(qs.blocks);
+        const size_t rank = dims_.size();
+        const Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt"), qo("qo"), po("po");
         std::vector<Var> d, outer = {po, qo};
         for (size_t at = 0; at < rank; at++) d.emplace_back(fmt::format("d{}", at));
         Region ranges = {Range(0, size(ps.block)), Range(0, size(qs.block)), Range(0, across), Range(0, along), Range(0, size(ps.count)), Range(0, size(qs.count))};
@@ -91,31 +148,21 @@ private:
             outer.push_back(d[at]);
             ranges.push_back(Range(0, size(dims_[at].extent)));
         }
-        const RDom r(ranges, "r");
+        const std::string part_of = out.num_update_definitions() == 0 ? "" : fmt::format("_{}", out.num_update_definitions());
+        const RDom r(ranges, "r" + part_of);
         constexpr int po_at = 4, qo_at = 5;   // in `r`: which tile
         const auto with = [&](std::vector<Var> first) { return followed_by(std::move(first), outer); };
         const auto exprs = [&](std::vector<Expr> first) { return followed_by(std::move(first), outer); };
-        // The input's dimensions, innermost first, are the result's in the order of their strides.
-        std::vector<size_t> order(rank);
-        for (size_t at = 0; at < rank; at++) order[at] = at;
-        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return dims_[a].from < dims_[b].from; });
-        std::vector<int64_t> in_extents, out_extents;
         std::vector<Expr> index, to, from = {r[0], r[1], r[3], r[2]};
-        for (size_t at : order) {
-            in_extents.push_back(dims_[at].extent);
+        for (size_t at : order)
             index.push_back(at == 0 ? ps.begin(po) + pt * size(lanes) + min(w, size(ps.block) - 1) : at == inner_ ? qs.begin(qo) + qt * size(lanes) + min(k, size(qs.block) - 1) : Expr(d[at]));
-        }
         int other = qo_at + 1;
-        for (size_t at = 0; at < rank; at++) {
-            out_extents.push_back(dims_[at].extent);
+        for (size_t at = 0; at < rank; at++)
             to.push_back(at == 0 ? ps.begin(r[po_at]) + r[2] * size(lanes) + r[0] : at == inner_ ? qs.begin(r[qo_at]) + r[3] * size(lanes) + r[1] : Expr(r[other++]));
-        }
         for (int at = po_at; at < static_cast<int>(ranges.size()); at++) from.emplace_back(r[at]);
-        ImageParam image = tensor("in_x", in_extents);
 
-        Func identity("identity"), raw("raw"), weights("weights"), part("part"), finished("finished"), out("result");
-        const RDom depth(0, size(lanes), "depth");
-        identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
+        Func raw("raw" + part_of), weights("weights" + part_of), part("part" + part_of), finished("finished" + part_of);
+        const RDom depth(0, size(lanes), "depth" + part_of);
         // Lanes that nothing comes to are zeros, which add nothing to a sum.
         if (ps.block < lanes || qs.block < lanes) {
             raw(with({k, w, qt, pt})) = bf16(0.0f);
@@ -127,14 +174,9 @@ private:
         part(with({l, i, qt, pt})) = 0.0f;
         part(with({l, i, qt, pt})) += f32(identity(depth, i)) * f32(weights(exprs({depth, l, qt, pt})));
         finished(with({l, i, qt, pt})) = bf16(part(exprs({l, i, qt, pt})));
-        out(d) = undef<BFloat>();
         out(to) = finished(from);
 
         const Var iu("i_unroll"), wu("w_unroll");
-        for (size_t at = 0; at < rank; at++) out.bound(d[at], 0, size(dims_[at].extent));
-        whole_loops(out);
-        fix_shape(out.output_buffer(), out_extents);
-        identity.compute_root().bound(k, 0, size(lanes)).bound(i, 0, size(lanes)).vectorize(k, size(lanes));
         const bool ring = machine.timed() && (ps.count * qs.count > 1 || rank > 2);
         const RVar each_tile(r[po_at]);
         raw.compute_at(out, each_tile).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
@@ -150,15 +192,7 @@ private:
         if (unroll > 1) weights.split(w, w, wu, unroll);
         part.compute_at(finished, unroll > 1 ? iu : i).vectorize(l, size(lanes)).update().reorder(depth, l).atomic().vectorize(l, size(lanes)).vectorize(depth, size(lanes));
         in_registers({weights, part});
-        if (unroll == lanes) {
-            identity.unroll(i);
-            in_registers({identity});
-        } else {
-            in_pads({identity});
-        }
         in_pads({raw, finished});
-
-        return kernel(Pipeline(out), {image});
     }
 
     std::vector<MovedBox::Dim> dims_;   // of the result, innermost first

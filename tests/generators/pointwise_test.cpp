@@ -371,6 +371,23 @@ TEST(Movement, TakesSingleElementsThroughTheArray) {
     EXPECT_THAT(exact->words(machine, exact->naive_point(machine)), HasSubstr("loop nests"));
 }
 
+// Blocks that begin at multiples of 32 may come several at a time, and the last one of a dimension that is no multiple by itself, in one dimension or both.
+TEST(Movement, TurnsTheLastBlocksOfADimensionApart) {
+    const Machine machine = find_machine("ax01");
+    for (const char *shape : {"70x97", "64x97", "97x64", "2x100x71"}) {
+        const std::shared_ptr<const Workload> turned = find_operator("transpose").workload({{"shape", shape}, {"dim0", "-1"}, {"dim1", "-2"}});
+        const Evaluator evaluator(turned, machine);
+        for (const char *point : {"across=1,along=1,apart=1,unroll=32", "across=2,along=3,apart=1,unroll=8", "across=3,along=2,apart=1,unroll=32", "across=2,along=1,apart=1,unroll=1"}) {
+            const Point at = Point::parse(point);
+            if (!violation(turned->space(machine), at).empty()) continue;
+            EXPECT_THAT(turned->words(machine, at), HasSubstr("the last ones apart"));
+            EXPECT_EQ(evaluator.verify(at), "") << turned->title() << " at " << point;
+        }
+    }
+    const Space space = find_operator("transpose").workload({{"shape", "70x97"}, {"dim0", "0"}, {"dim1", "1"}})->space(machine);
+    EXPECT_THAT(violation(space, Point::parse("across=2,along=1,apart=0,unroll=8")), HasSubstr("is that block alone"));
+}
+
 // What lies between two rows leaves with the first of them where its last vector has room for it, and is no loop nest of its own: not behind rows
 // of whole vectors, nor where more lies there, nor where the result ends with a row.
 TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
@@ -386,7 +403,7 @@ TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
             const Evaluator evaluator(padded, machine);
             Random random(5);
             for (const Point &point : sample_distinct(padded->space(machine), 4, random)) EXPECT_EQ(evaluator.verify(point), "") << padded->title() << " at " << point.assignments();
-            if (machine.timed()) EXPECT_THAT(padded->words(machine, padded->naive_point(machine)), HasSubstr(fmt::format(" {} loop nests", c.nests))) << padded->title();
+            if (machine.timed()) { EXPECT_THAT(padded->words(machine, padded->naive_point(machine)), HasSubstr(fmt::format(" {} loop nests", c.nests))) << padded->title(); }
         }
 }
 
