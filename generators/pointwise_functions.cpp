@@ -60,6 +60,7 @@ bool is_simple_power(double exponent) { return std::abs(exponent) == 0.5 || (std
 }  // namespace
 
 const std::vector<PointwiseFunction> &pointwise_functions() {
+    // clang-format off
     static const std::vector<PointwiseFunction> table = {
         // name, operands, schemas, formula, keywords, machine, exact, condition
         {"add", 2, {"add.Tensor", "add.Scalar"}, "x + alpha y", {{"alpha", "1"}},
@@ -136,6 +137,7 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
          [](Reals v, Words) { return clamped(v[0] + 3, 0, 6) / 6; }},
         {"hardswish", 1, {"hardswish"}, "x hardsigmoid(x)", {}, [](Lanes v, Words) { return hard_swish(v[0]); }, [](Reals v, Words) { return v[0] * clamped(v[0] + 3, 0, 6) / 6; }},
     };
+    // clang-format on
     return table;
 }
 

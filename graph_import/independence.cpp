@@ -16,22 +16,33 @@ namespace {
 using Names = std::set<std::string_view>;
 
 // Each element of the result is computed of the elements at its place in the operands, which repeat themselves as PyTorch has it.
+// clang-format off
 const Names element_wise = {
-    "aten::add.Tensor", "aten::sub.Tensor", "aten::rsub.Scalar", "aten::mul.Tensor", "aten::div.Tensor", "aten::neg", "aten::abs", "aten::relu", "aten::relu6",
-    "aten::gelu", "aten::silu", "aten::mish", "aten::elu", "aten::leaky_relu", "aten::tanh", "aten::sigmoid", "aten::softplus", "aten::hardswish",
-    "aten::hardsigmoid", "aten::hardtanh", "aten::clamp", "aten::exp", "aten::log", "aten::sqrt", "aten::rsqrt", "aten::reciprocal", "aten::erf", "aten::sin",
-    "aten::cos", "aten::pow.Tensor_Scalar", "aten::maximum", "aten::minimum", "aten::where.self", "aten::where.Scalar", "aten::where.ScalarSelf",
-    "aten::where.ScalarOther", "aten::masked_fill.Scalar", "aten::_to_copy", "aten::lt.Tensor", "aten::le.Tensor", "aten::gt.Tensor", "aten::ge.Tensor",
-    "aten::eq.Tensor", "aten::ne.Tensor", "aten::lt.Scalar", "aten::le.Scalar", "aten::gt.Scalar", "aten::ge.Scalar", "aten::eq.Scalar", "aten::ne.Scalar",
-    "aten::__and__.Tensor", "aten::bitwise_and.Tensor", "aten::logical_and", "aten::__or__.Tensor", "aten::bitwise_or.Tensor", "aten::logical_or",
+    "aten::add.Tensor", "aten::sub.Tensor", "aten::rsub.Scalar", "aten::mul.Tensor", "aten::div.Tensor", "aten::neg",
+    "aten::abs", "aten::relu", "aten::relu6", "aten::gelu", "aten::silu", "aten::mish", "aten::elu", "aten::leaky_relu",
+    "aten::tanh", "aten::sigmoid", "aten::softplus", "aten::hardswish", "aten::hardsigmoid", "aten::hardtanh", "aten::clamp",
+    "aten::exp", "aten::log", "aten::sqrt", "aten::rsqrt", "aten::reciprocal", "aten::erf", "aten::sin", "aten::cos",
+    "aten::pow.Tensor_Scalar", "aten::maximum", "aten::minimum", "aten::where.self", "aten::where.Scalar",
+    "aten::where.ScalarSelf", "aten::where.ScalarOther", "aten::masked_fill.Scalar", "aten::_to_copy", "aten::lt.Tensor",
+    "aten::le.Tensor", "aten::gt.Tensor", "aten::ge.Tensor", "aten::eq.Tensor", "aten::ne.Tensor", "aten::lt.Scalar",
+    "aten::le.Scalar", "aten::gt.Scalar", "aten::ge.Scalar", "aten::eq.Scalar", "aten::ne.Scalar", "aten::__and__.Tensor",
+    "aten::bitwise_and.Tensor", "aten::logical_and", "aten::__or__.Tensor", "aten::bitwise_or.Tensor", "aten::logical_or",
     "aten::bitwise_not", "aten::logical_not"};
+// clang-format on
 // The first dimension counts examples.
+// clang-format off
 const Names of_examples = {
-    "aten::conv1d", "aten::conv2d", "aten::conv_transpose2d.input", "aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::batch_norm",
-    "aten::group_norm", "aten::constant_pad_nd", "aten::upsample_nearest2d.vec", "aten::upsample_bilinear2d.vec"};
+    "aten::conv1d", "aten::conv2d", "aten::conv_transpose2d.input", "aten::max_pool2d", "aten::avg_pool2d",
+    "aten::adaptive_avg_pool2d", "aten::batch_norm", "aten::group_norm", "aten::constant_pad_nd",
+    "aten::upsample_nearest2d.vec", "aten::upsample_bilinear2d.vec"};
+// clang-format on
 // What works along the dimensions of an argument and treats the others alike.
-const Names along = {"aten::softmax.int", "aten::log_softmax.int", "aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin", "aten::any.dim",
-                     "aten::cumsum", "aten::select.int", "aten::slice.Tensor", "aten::cat", "aten::split.Tensor", "aten::split_with_sizes", "aten::chunk"};
+// clang-format off
+const Names along = {
+    "aten::softmax.int", "aten::log_softmax.int", "aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin",
+    "aten::any.dim", "aten::cumsum", "aten::select.int", "aten::slice.Tensor", "aten::cat", "aten::split.Tensor",
+    "aten::split_with_sizes", "aten::chunk"};
+// clang-format on
 // Arguments that are sizes of the result.
 const Names sized = {"aten::view", "aten::expand", "aten::full", "aten::arange.start_step", "aten::arange.start", "aten::arange"};
 

@@ -12,11 +12,15 @@ namespace {
 using Names = std::set<std::string_view>;
 
 // What gives finite results whatever is masked (by minus infinity), or adds so many values that an infinity on purpose has no place in them.
+// clang-format off
 const Names finite = {
-    "aten::linear", "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv_transpose2d.input",
-    "aten::convolution", "aten::scaled_dot_product_attention", "aten::softmax.int", "aten::_softmax", "aten::log_softmax.int", "aten::_log_softmax", "aten::layer_norm",
-    "aten::native_layer_norm", "aten::rms_norm", "aten::group_norm", "aten::native_group_norm", "aten::batch_norm", "aten::embedding", "aten::sigmoid", "aten::tanh",
-    "aten::erf", "aten::exp", "aten::relu6", "aten::hardtanh", "aten::hardsigmoid", "aten::sin", "aten::cos", "aten::isinf", "aten::isnan"};
+    "aten::linear", "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul", "aten::conv1d", "aten::conv2d",
+    "aten::conv_transpose2d.input", "aten::convolution", "aten::scaled_dot_product_attention", "aten::softmax.int",
+    "aten::_softmax", "aten::log_softmax.int", "aten::_log_softmax", "aten::layer_norm", "aten::native_layer_norm",
+    "aten::rms_norm", "aten::group_norm", "aten::native_group_norm", "aten::batch_norm", "aten::embedding", "aten::sigmoid",
+    "aten::tanh", "aten::erf", "aten::exp", "aten::relu6", "aten::hardtanh", "aten::hardsigmoid", "aten::sin", "aten::cos",
+    "aten::isinf", "aten::isnan"};
+// clang-format on
 
 const Names of_zero = {"aten::log", "aten::log2", "aten::log10", "aten::log1p"};
 

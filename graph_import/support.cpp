@@ -36,9 +36,12 @@ std::vector<const OperatorRegistry *> &registered() {
 }
 
 // Composite operators that PyTorch can take apart into ones that are known.
+// clang-format off
 const std::set<std::string_view> decomposable = {
-    "aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input", "aten::multi_head_attention", "aten::cross_entropy_loss", "aten::nll_loss", "aten::smooth_l1_loss",
-    "aten::cosine_similarity", "aten::kron", "aten::tensordot", "aten::nan_to_num", "aten::rot90", "aten::addr", "aten::triplet_margin_loss"};
+    "aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input", "aten::multi_head_attention", "aten::cross_entropy_loss",
+    "aten::nll_loss", "aten::smooth_l1_loss", "aten::cosine_similarity", "aten::kron", "aten::tensordot", "aten::nan_to_num",
+    "aten::rot90", "aten::addr", "aten::triplet_margin_loss"};
+// clang-format on
 
 bool is_view(std::string_view target) {
     return target == "aten::view" || target == "aten::_unsafe_view" || target == "aten::unsqueeze" || target.starts_with("aten::squeeze") ||

@@ -19,11 +19,13 @@ using Bindings = std::map<std::string, int64_t>;
 // equal texts. Immutable and cheap to copy.
 class SymInt {
 public:
+    // clang-format off
     enum class Op {
         Constant, Symbol, Add, Mul, FloorDiv, Mod, Min, Max,
         Equal, Unequal, Less, LessEqual, And, Or, Not,   // 1 if true, else 0
         Unknown                                          // a function that this reader does not know
     };
+    // clang-format on
 
     SymInt(int64_t value = 0);
     static SymInt symbol(std::string name);

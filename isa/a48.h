@@ -15,6 +15,7 @@ namespace atalla::a48 {
 constexpr int64_t packet_bytes = 24;  // four 48-bit slots
 
 // The value of an enumerator is the 7-bit opcode (isa reference section 3, column op48).
+// clang-format off
 enum class Opcode : uint8_t {
     add_s = 0x01, sub_s, mul_s,
     mod_s = 0x05, or_s, and_s, xor_s, sll_s, srl_s, sra_s, slt_s, sltu_s,
@@ -31,6 +32,7 @@ enum class Opcode : uint8_t {
     mgt_mvs = 0x54, mlt_mvs, meq_mvs, mneq_mvs,
     scpad_ld = 0x58, scpad_st, lhw_s, shw_s,
 };
+// clang-format on
 
 enum class Format : uint8_t { R, I, M, MI, BR, VV, VS, VI, VMV, VMS, VM, SDMA, VTS, MTS, STM, None };
 

@@ -10,6 +10,7 @@
 namespace atalla {
 
 // The value of an enumerator is the 7-bit opcode of the encoding (A40, isa reference section 3).
+// clang-format off
 enum class Opcode : uint8_t {
     add_s = 0x01, sub_s, mul_s, div_s, mod_s, or_s, and_s, xor_s, sll_s, srl_s, sra_s, slt_s, sltu_s,
     bfts_s = 0x0E, add_bf, sub_bf, mul_bf, rcp_bf, slt_bf, sqrt_bf, stbf_s,
@@ -23,6 +24,7 @@ enum class Opcode : uint8_t {
     add_vs = 0x4B, sub_vs, mul_vs,
     tpop_vi = 0x4E, tpus_vi,
 };
+// clang-format on
 
 // Field layouts of a slot (isa reference section 2.2).
 enum class Format : uint8_t { R, I, M, MI, BR, VV, VS, VI, VMV, VMS, VM, SDMA, VTS, MTS, STM, None };

@@ -21,13 +21,22 @@ struct Pair {
 using Names = std::set<std::string_view>;
 
 // What does the same to both parts: views, parts, transposes, sums.
+// clang-format off
 const Names linear_in_parts = {
-    "aten::view", "aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unsqueeze", "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::permute", "aten::transpose.int",
-    "aten::t", "aten::mT", "aten::expand", "aten::slice.Tensor", "aten::select.int", "aten::cat", "aten::stack", "aten::split.Tensor", "aten::split_with_sizes", "aten::unbind.int", "aten::roll", "aten::flip",
-    "aten::repeat", "aten::index.Tensor", "aten::index_select", "aten::clone", "aten::alias", "aten::contiguous", "aten::neg", "aten::sum.dim_IntList", "aten::mean.dim", "aten::cumsum"};
+    "aten::view", "aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unsqueeze", "aten::squeeze",
+    "aten::squeeze.dim", "aten::squeeze.dims", "aten::permute", "aten::transpose.int", "aten::t", "aten::mT", "aten::expand",
+    "aten::slice.Tensor", "aten::select.int", "aten::cat", "aten::stack", "aten::split.Tensor", "aten::split_with_sizes",
+    "aten::unbind.int", "aten::roll", "aten::flip", "aten::repeat", "aten::index.Tensor", "aten::index_select", "aten::clone",
+    "aten::alias", "aten::contiguous", "aten::neg", "aten::sum.dim_IntList", "aten::mean.dim", "aten::cumsum"};
+// clang-format on
 const Names products = {"aten::mul.Tensor", "aten::mm", "aten::bmm", "aten::matmul"};
-const Names others = {"aten::view_as_complex", "aten::view_as_real", "aten::polar", "aten::complex", "aten::real", "aten::imag", "aten::abs", "aten::angle", "aten::add.Tensor", "aten::sub.Tensor",
-                      "aten::div.Tensor", "aten::_conj", "aten::_conj_physical", "aten::conj", "aten::conj_physical", "aten::resolve_conj", "aten::_to_copy", "aten::_fft_r2c", "aten::_fft_c2c", "aten::_fft_c2r"};
+// clang-format off
+const Names others = {
+    "aten::view_as_complex", "aten::view_as_real", "aten::polar", "aten::complex", "aten::real", "aten::imag", "aten::abs",
+    "aten::angle", "aten::add.Tensor", "aten::sub.Tensor", "aten::div.Tensor", "aten::_conj", "aten::_conj_physical",
+    "aten::conj", "aten::conj_physical", "aten::resolve_conj", "aten::_to_copy", "aten::_fft_r2c", "aten::_fft_c2c",
+    "aten::_fft_c2r"};
+// clang-format on
 
 // Larger matrices cost more than a transform in steps would.
 constexpr int64_t longest = 1024;
