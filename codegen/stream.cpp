@@ -13,6 +13,7 @@
 #include "codegen/modulo.h"
 #include "codegen/resources.h"
 #include "codegen/spread.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
@@ -60,7 +61,10 @@ public:
         }
         if (loads_.empty() || stores_.size() != 1 || !plan()) return;
         Body before, behind;
-        for (size_t i = 0; i < loads_.size(); i++) start_loads(loads_[i], fronts_[i], load_starts_[i], before);
+        for (size_t i = 0; i < loads_.size(); i++) {
+            if (apart_) start_loads_apart(loads_[i], fronts_[i], load_starts_[i], before);
+            else start_loads(loads_[i], fronts_[i], load_starts_[i], before);
+        }
         start_results(stores_.front(), before, behind);
         kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
                             std::make_move_iterator(behind.begin()), std::make_move_iterator(behind.end()));
@@ -171,13 +175,22 @@ private:
     bool in_time(const Streamed &s, const Starts &starts, int64_t front) const {
         const std::vector<int64_t> turns = starts.turns();
         for (size_t n = 1; n < turns.size(); n++)
-            if (turns[n] + stages_ > s.first_use[n + static_cast<size_t>(front) - 1]) return false;
+            if (turns[n] + half_distance_ + stages_ > s.first_use[n + static_cast<size_t>(front) - 1]) return false;
         return true;
     }
+
+    static constexpr int64_t least_in_loop = 2;   // groups of one transfer, as start_from() has it
 
     bool plan() {
         stages_ = most_stages_with_sides(hot_);
         sure_ = sure_iterations(hot_);
+        half_distance_ = 1;
+        apart_ = plan_apart();
+        if (apart_) return true;
+        half_distance_ = 0;
+        load_starts_.clear();
+        fronts_.clear();
+        result_starts_ = {};
         const Streamed &result = stores_.front();
         const int64_t distance = std::max<int64_t>(1, hot_.extent / result.groups),
                       events = static_cast<int64_t>(loads_.size()) + 1;
@@ -193,9 +206,51 @@ private:
         };
         int64_t count = result.groups - late;
         while (count > 0 && start_in_loop(count).turns().back() >= hot_.extent) count--;
-        if (count < 2) return false;
+        if (count < least_in_loop) return false;
         result_starts_ = start_in_loop(count);
         for (const int64_t turn : result_starts_.turns()) unsure_ += turn >= sure_ ? 1 : 0;
+        return last_loads_end();
+    }
+
+    // Do transfers take longer than what computes?
+    bool transfers_bind() const {
+        std::vector<Op> ops;
+        for (const Node &node : hot_.body) ops.push_back(*node.op);
+        int64_t beats = beats_of(stores_.front().copy->tiles, *kernel_.machine);
+        for (const Streamed &s : loads_) beats += beats_of(s.copy->tiles, *kernel_.machine);
+        return beats > resource_bound(kernel_, ops) * hot_.extent;
+    }
+
+    // All loads, then all results: where transfers take longer than what computes DRAM turns once from reading to writing, and has
+    // something to move from the start to the end. Each group comes as two halves with tiles in both bank groups, a turn apart: one is
+    // served while the engines of the other begin. Pads of which some are ahead would have one more group to begin with and to end with.
+    bool plan_apart() {
+        constexpr int64_t in_front = 2;
+        const Streamed &result = stores_.front();
+        const auto is_staggered = [](const Streamed &s) { return s.staggered; };
+        if (result.staggered || std::ranges::any_of(loads_, is_staggered) || !transfers_bind()) return false;
+        int64_t of_loads = 0, count = result.groups;
+        for (const Streamed &s : loads_) of_loads += s.groups - in_front;
+        const int64_t events = of_loads + count, land = turns_to_land();
+        // The last results that leave while the loop runs do so as soon as they are there, those in front of them so much earlier.
+        Starts results;
+        do {
+            results = {0, hot_.extent * count / events, count};
+            for (int64_t h = 0; h < count; h++) results.first = std::max(results.first, result.last_use[static_cast<size_t>(h)] + land - ceil_div(h * results.span, count));
+        } while (results.turns().back() + half_distance_ >= sure_ && --count >= least_in_loop);
+        if (count < least_in_loop) return false;
+        std::vector<Starts> loads;
+        for (size_t i = 0; i < loads_.size(); i++) {
+            const Streamed &s = loads_[i];
+            const Starts starts{results.first * static_cast<int64_t>(i) / of_loads, results.first, s.groups - in_front};
+            // The last group in front of the loop has ended when the first one beside it starts.
+            const int64_t used = s.first_use[static_cast<size_t>(in_front) - 1];
+            if (starts.count < least_in_loop || starts.turns().front() + half_distance_ + stages_ > used || !in_time(s, starts, in_front)) return false;
+            loads.push_back(starts);
+        }
+        fronts_.assign(loads_.size(), in_front);
+        load_starts_ = std::move(loads);
+        result_starts_ = results;
         return last_loads_end();
     }
 
@@ -229,7 +284,7 @@ private:
         for (size_t i = 0; i < loads_.size(); i++) {
             const int64_t last = load_starts_[i].turns().back(),
                           needed = loads_[i].first_use[static_cast<size_t>(fronts_[i] + load_starts_[i].count) - 1] - stages_;
-            if (std::none_of(results.begin(), results.end(), [&](int64_t turn) { return turn > last && turn <= needed; }))
+            if (std::none_of(results.begin(), results.end(), [&](int64_t turn) { return turn > last && turn + half_distance_ <= needed; }))
                 return false;
         }
         return true;
@@ -245,12 +300,36 @@ private:
         return run;
     }
 
-    // A channel from whose first group on they start, and what counts those that have not started, as start_from() does.
-    std::pair<Channel, Reg> start(const Streamed &s, const Run &run, const Starts &starts, Body &before) {
-        Channel c = code_.channel(*s.copy, run);
-        code_.aim(c, true, Reg{}, Reg{}, {}, before);
-        const Reg left = start_from(kernel_, {c, {}, 0, {}}, starts.first, starts.span, hot_, code_, before);
-        return {std::move(c), left};
+    // Transfers that start while the loop runs, and what counts those that have not started, as start_from() does.
+    struct Started {
+        Channel channel;
+        Reg left;
+    };
+
+    // A group is one transfer of each pad, or two halves that start one after the other.
+    std::vector<Channel> channels_of(const Streamed &s, const Run &run) {
+        if (half_distance_ == 0) return {code_.channel(*s.copy, run)};
+        std::vector<Run> parts(2, run);
+        for (Run &part : parts) part.group.clear();
+        const std::vector<size_t> half = halves_of(run.group, *kernel_.machine);
+        for (size_t i = 0; i < half.size(); i++) parts[half[i]].group.push_back(run.group[i]);
+        std::erase_if(parts, [](const Run &part) { return part.group.empty(); });
+        return code_.channels(*s.copy, parts);
+    }
+
+    std::vector<Channel> aimed(const Streamed &s, const Run &run, Body &before) {
+        std::vector<Channel> channels = channels_of(s, run);
+        for (const Channel &c : channels) code_.aim(c, true, Reg{}, Reg{}, {}, before);
+        return channels;
+    }
+    std::vector<Started> start_beside(const std::vector<Channel> &channels, const Starts &starts, Body &before) {
+        std::vector<Started> started;
+        int64_t first = starts.first;
+        for (const Channel &c : channels) {
+            started.push_back({c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, hot_, code_, before)});
+            first += half_distance_;
+        }
+        return started;
     }
 
     // The tile of a pad in a turn of the pads, those before the first and behind the last ones each other's neighbours.
@@ -261,8 +340,8 @@ private:
     // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        start(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), starts, before);
         std::vector<Tile> first;
+        start_beside(aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before), starts, before);
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
         for (const auto &[pad, tiles] : s.tiles)
@@ -270,20 +349,33 @@ private:
         s.copy->tiles = std::move(first);
     }
 
+    // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
+    void start_loads_apart(Streamed &s, int64_t front, const Starts &starts, Body &before) {
+        const std::vector<Channel> channels = aimed(s, group_of(s, s.groups - s.most_ahead() - 1, [&](int pad) { return 1 + s.ahead(pad); }), before);
+        for (int64_t n = 1; n < front; n++)
+            for (const Channel &c : channels) code_.issue_step(c, before);
+        start_beside(channels, starts, before);
+        std::vector<Tile> first;
+        for (const auto &[pad, tiles] : s.tiles)
+            if (s.staggered) first.push_back(tile_of(s, pad, s.ahead(pad) - 1));
+        for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, s.ahead(pad)));
+        s.copy->tiles = std::move(first);
+    }
+
     // Behind it those that are left, and the first ones of the pads that were ahead.
     void start_results(Streamed &s, Body &before, Body &behind) {
-        const auto [channel, left] =
-            start(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), result_starts_,
-                  before);
+        const std::vector<Started> started =
+            start_beside(aimed(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), before), result_starts_, before);
         if (unsure_ > 0) behind.push_back(code_.fence(s.copy->allocation));
-        for (int64_t n = 0; n < unsure_; n++) {
-            const Reg more = kernel_.scalar("more");
-            behind.push_back(value_op(more, {2, {}}, {left}));
-            If again{more, {}};
-            code_.issue_step(channel, again.body);
-            again.body.push_back(value_op(left, {-1, {}}, {left}));
-            behind.push_back(std::move(again));
-        }
+        for (int64_t n = 0; n < unsure_; n++)
+            for (const auto &[channel, left] : started) {
+                const Reg more = kernel_.scalar("more");
+                behind.push_back(value_op(more, {2, {}}, {left}));
+                If again{more, {}};
+                code_.issue_step(channel, again.body);
+                again.body.push_back(value_op(left, {-1, {}}, {left}));
+                behind.push_back(std::move(again));
+            }
         std::vector<Tile> last;
         for (int64_t turn = result_starts_.count + s.most_ahead(); turn < s.groups + s.most_ahead(); turn++)
             for (const auto &[pad, tiles] : s.tiles) last.push_back(tile_of(s, pad, turn - s.ahead(pad)));
@@ -299,6 +391,8 @@ private:
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
     Starts result_starts_;
     int64_t stages_ = 1, sure_ = 0;
+    bool apart_ = false;             // all loads come in front of all results
+    int64_t half_distance_ = 0;      // turns from one half of a group to the other; 0: they start together
     int64_t unsure_ = 0;  // last results whose turns the loop may not come to
 };
 

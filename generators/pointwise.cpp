@@ -116,7 +116,9 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     constexpr double few_ports = 0.98, many_ports = 1.03;
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
     const double block = single * vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled), moved) + block_start * loops;
-    return start + fetched + static_cast<double>(t.blocks) * block + vectors * (moved + lane);
+    // What waits for the first transfers and follows the last rows: a block, or where all is in the pads a round of them.
+    const double ends = point["parts"] == PointwiseBlocks::all_in_pages ? static_cast<double>(machine.pad.count * machine.sdma.max_rows) : vectors;
+    return start + fetched + static_cast<double>(t.blocks) * block + ends * (moved + lane);
 }
 
 // Fitted to schedules of batch_norm of 4x64x28x28 and of mul of it by a number for each channel on ax01.

@@ -84,19 +84,20 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : of_run.empty() ? "rows that come and go together" : "rows that come and go together; vectors where rows are joined", {sizes.begin(), sizes.end()})
         .choice("unroll", "vectors in straight-line code", all_unrolls)
         .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", pads_of_parts)
-        .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM", {0, 1, in_pages});
+        .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM; 3: all is one block, of which each pad has a half of every other page", {0, 1, in_pages, all_in_pages});
     // Vectors take ports for vectors of those that read them, single values ports for scalars.
     if (has_column() && machine.timed()) space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
     if (!of_run.empty())
         space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"}, "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.", [blocks = *this, apart, of_run](const Point &point) {
             if (!is_joined(point)) return apart.count(point["block"]) > 0 && std::ranges::find(unrolls, point["unroll"]) != unrolls.end();
-            if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] == in_pages) return false;
+            if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] >= in_pages) return false;
             const int64_t pads = point["parts"] == 1 ? point["pads"] : 1;
             return point["block"] % pads == 0 && point["unroll"] % pads == 0 && point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
         });
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
         if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
+        if (point["parts"] == all_in_pages) return point["pads"] == halves_of_page * neighbours && blocks.is_neighbouring_pages(machine) && point["block"] == blocks.nest_.dims[0].extent;
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
     });
@@ -135,6 +136,13 @@ int64_t PointwiseBlocks::size_of(const Machine &machine, int64_t rows) const {
 }
 
 Tiling PointwiseBlocks::tiling(const Machine &machine, const Point &point) const {
+    if (point["parts"] == all_in_pages) {
+        Tiling t;
+        t.height = t.rows = halves_of_page;
+        t.planes = neighbours;
+        t.width = t.cols = t.stored_cols = nest_.dims[0].extent / (t.rows * t.planes);
+        return t;
+    }
     return is_joined(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
 }
 
@@ -229,6 +237,11 @@ bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
 }
 
+bool PointwiseBlocks::is_neighbouring_pages(const Machine &machine) const {
+    const int64_t page = page_elements(machine);
+    return machine.timed() && machine.pad.count == halves_of_page * neighbours && parts_ == 0 && nest_.dims.size() == 1 && page > 0 && page % (halves_of_page * lanes) == 0 && nest_.dims[0].extent % (neighbours * page) == 0;
+}
+
 bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joined") && point["joined"] != 0; }
 
 bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
@@ -241,7 +254,7 @@ double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &p
     constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
     const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.vectors() * lanes / point["pads"];
-    const bool open = point["parts"] == in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
+    const bool open = point["parts"] >= in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
     const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.planes * t.rows * t.cols >= 2 * page;
     const double around = long_rows && t.guarded ? interleaved_ends : long_rows && pages ? interleaved_rows : interleaved;
     const double layout = open ? 1 : point["parts"] == 0 ? around : part < page ? less_than_a_page : more_than_a_page;
@@ -252,6 +265,13 @@ LoopNest PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const 
     const int64_t page = page_elements(machine);
     LoopNest nest;
     for (int64_t extent : {block / 2, int64_t{2}, page / (block / 2), nest_.dims[0].extent / (2 * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
+    return nest;
+}
+
+LoopNest PointwiseBlocks::halves_of_pages(const Machine &machine) const {
+    const int64_t page = page_elements(machine);
+    LoopNest nest;
+    for (int64_t extent : {page / halves_of_page, halves_of_page, neighbours, nest_.dims[0].extent / (neighbours * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
     return nest;
 }
 

@@ -35,6 +35,9 @@ class PointwiseBlocks {
 public:
     // Value of the parameter `parts` for blocks that are parts of two pages of the DRAM, which are in different bank groups.
     static constexpr int64_t in_pages = 2;
+    // And for one block of all elements, of which each pad has the same half of every other page: the halves of two neighbouring pages, which
+    // are in different bank groups, are in pads of their own.
+    static constexpr int64_t all_in_pages = 3, halves_of_page = 2, neighbours = 2;
 
     PointwiseBlocks() = default;
     // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
@@ -54,6 +57,8 @@ public:
     // The result as pages, of which a block has a piece of two neighbours.
     LoopNest pages_of(const Machine &machine, int64_t block) const;
     static Tiling pages_tiling(int64_t block);
+    // The result as halves of pages, those of a page, neighbouring pages and pairs of these.
+    LoopNest halves_of_pages(const Machine &machine) const;
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
     double transfer_slowdown(const Machine &machine, const Point &point) const;
@@ -84,6 +89,7 @@ private:
     int64_t most_cols(const Machine &machine) const;
     int64_t size_of(const Machine &machine, int64_t rows) const;
     bool has_pages(const Machine &machine, int64_t block) const;
+    bool is_neighbouring_pages(const Machine &machine) const;
     bool fits(const Machine &machine, const Tiling &t) const;
     // Rows of one pad that numbers of rows take which are spread over vectors.
     int64_t spread_rows(const Machine &machine, const Tiling &t) const { return machine.timed() ? columns_ * t.rows : 0; }

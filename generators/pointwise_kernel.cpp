@@ -24,7 +24,8 @@ template <class Param> void set_page_strides(Param param, const Machine &machine
 
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
     const bool paged = point["parts"] == PointwiseBlocks::in_pages, joined = PointwiseBlocks::is_joined(point);
-    const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : joined ? blocks_.nest_of_run() : nest_;
+    const bool all = point["parts"] == PointwiseBlocks::all_in_pages;   // each pad has half of every other page
+    const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : all ? blocks_.halves_of_pages(machine) : joined ? blocks_.nest_of_run() : nest_;
     const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || paged;
@@ -33,6 +34,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
     Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), qo("qo"), qi("qi"), vu("v_unroll"), mu("m_unroll"), qu("q_unroll"), pu("p_unroll"), lane("lane");
     Func out("result"), y("y");
+    // Where a pad has all of its halves of pages they follow each other in one dimension.
+    const std::vector<Var> rows_of_pads = all ? std::vector<Var>(vars.begin(), vars.begin() + 3) : vars;
+    const int half_page = size(PointwiseBlocks::page_elements(machine) / PointwiseBlocks::halves_of_page);
 
     // ---- algorithm
     KernelDefinition kernel;
@@ -99,7 +103,11 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
                     own.push_back(vars[d]);
                     index.emplace_back(vars[d]);
                 }
-            const std::vector<Expr> use = index;
+            const std::vector<Expr> use = all ? std::vector<Expr>(rows_of_pads.begin(), rows_of_pads.end()) : index;
+            if (all) {
+                own = rows_of_pads;
+                index = {n % half_page, own[1], own[2], n / half_page};
+            }
             // The innermost dimension's rows may end inside a vector.
             const int64_t inner = extents[0];
             if (nest.is_present(i, 0) && t.guarded) {
@@ -147,15 +155,16 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         for (size_t i = 0; i < spread_of_run.size(); i++) values[spread_of_run[i].first] = made.size() == 1 ? Expr(met) : met[static_cast<int>(i)];
     }
     // Parts that are used several times are named, or Halide would walk through each use.
-    y(vars) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-    out(vars) = y(vars);
+    y(rows_of_pads) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
+    if (all) out(vars) = y(n + half_page * vars[3], vars[1], vars[2]);
+    else out(vars) = y(vars);
 
     // ---- schedule
     for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest.dims[d].extent));
-    out.split(n, no, ni, size(t.cols), TailStrategy::ShiftInwards);
     std::vector<VarOrRVar> order = {ni};
     Var tile = no;
-    if (rank > 1) {
+    if (!all) out.split(n, no, ni, size(t.cols), TailStrategy::ShiftInwards);
+    if (rank > 1 && !all) {
         out.split(vars[1], mo, mi, size(t.rows), TailStrategy::ShiftInwards);
         order.emplace_back(mi);
         if (t.planes > 1) {
@@ -167,13 +176,23 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         for (size_t d = 2; d < rank; d++) order.emplace_back(d == 2 && t.planes > 1 ? qo : vars[d]);
         out.reorder(order);
     }
-    y.compute_at(out, tile).bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
+    if (all) y.compute_root();
+    else y.compute_at(out, tile);
+    y.bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
     // Straight-line code goes round all pads, so that the pad of each access is known.
     auto [across, down, deep] = blocks_.straight(machine, t, point);
     Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
-    const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : joined ? (point["parts"] > 0 ? vectors / pads : 0) : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
-    if (paged) {
+    const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : joined ? (point["parts"] > 0 ? vectors / pads : 0) : all ? vectors : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
+    if (all) {
+        const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
+        y.bound(vars[1], 0, size(t.rows)).bound(vars[2], 0, size(t.planes)).rename(vars[1], mu).rename(vars[2], qu);
+        if (together > 1) y.split(n, n, vu, size(together)).reorder(vu, mu, qu, n);
+        else y.reorder(mu, qu, n);
+        across = together;
+        down = t.rows;
+        deep = t.planes;
+    } else if (paged) {
         const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
         y.rename(vars[1], mu);
         if (pads > 2) y.split(n, pu, n, size(share)).split(n, n, vu, size(together)).reorder(vu, pu, mu, n);
@@ -262,15 +281,16 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             const bool in_tile = rank == 1 || (follows_rows && t.rows < t.height);
             // Loops from outside: dimensions rank-1 .. 2, blocks of columns, blocks of rows.
             Var at = tile;
-            bool root = false;
-            if (!in_tile) {
+            bool root = all;
+            if (!in_tile && !all) {
                 if (nest.is_present(i, 0) && t.width > t.cols) at = no;
                 else if (level < rank && level >= 2) at = level == 2 && t.planes > 1 ? qo : vars[level];
                 else root = true;
             }
             if (root) rows.compute_root();
             else rows.compute_at(out, at);
-            if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
+            if (all) rows.bound_extent(n, size(t.stored_cols)).split(n, no, ni, half_page);
+            else if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
             else rows.align_storage(rows.args().front(), size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
             spread_at(names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); }, !follows_rows ? 1 : in_tile ? t.rows : t.height);
@@ -288,7 +308,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         in_pads({numbers});
     }
     whole_loops(out);
-    const int64_t rows_of_part = share * (rank == 1 || paged || joined ? 1 : t.planes > 1 ? vectors * t.rows : vectors);
+    const int64_t rows_of_part = share * (rank == 1 || paged || all || joined ? 1 : t.planes > 1 ? vectors * t.rows : vectors);
     for (size_t i = 0; i < names_.size(); i++) {
         const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1)), plane = t.planes > 1 && !paged;
         // Of what has no rows a plane is one row.

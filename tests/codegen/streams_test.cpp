@@ -9,6 +9,7 @@
 #include "generators/registry.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
+#include "simulator/timing/observer.h"
 #include "tests/generators/kernel_check.h"
 
 namespace atalla {
@@ -168,6 +169,62 @@ TEST(Streams, PiecesThatComeWholeComeFirst) {
     for (const char *point : {"rows=256,pads=4,turn=32", "rows=128,pads=2,turn=0"}) transfers_of("roll", roll, "ax01", point);
     for (const char *point : {"rows=2048,pads=4,turn=64", "rows=512,pads=4,turn=32", "rows=64,pads=4,turn=0"}) transfers_of("cat", {{"shape", "100x256,37x256"}}, "ax01", point);
     for (const char *point : {"rows=2048,pads=4,turn=32", "rows=256,pads=2,turn=0"}) transfers_of("pad", {{"shape", "61x256"}, {"pad", "0,0,2,3"}}, "ax01", point);
+}
+
+// Notes the transfers of a run in the order in which they start.
+class Transfers : public timing::Observer {
+public:
+    struct Transfer {
+        bool load;
+        uint32_t pad;
+        timing::Cycle cycle;
+    };
+    std::vector<Transfer> all;
+    void operation(const timing::Issued &issued) override {
+        const Opcode opcode = issued.instruction->op;
+        if (opcode == Opcode::scpad_ld || opcode == Opcode::scpad_st) all.push_back({opcode == Opcode::scpad_ld, issued.pad, issued.cycle});
+    }
+    void waits(int32_t, Stall, timing::Cycle, timing::Cycle) override {}
+    void issues(int32_t, timing::Cycle, const MachineState &) override {}
+    void result(timing::Source, timing::Cycle) override {}
+    void access(timing::Cycle, timing::Cycle, bool, bool) override {}
+    void pad_starts(uint32_t, bool, bool, uint32_t, int32_t, timing::Cycle, timing::Cycle, timing::Cycle) override {}
+    void transfer_ends(uint32_t, int32_t, timing::Cycle, timing::Cycle) override {}
+    void opens_row(uint32_t, int64_t, timing::Cycle, timing::Cycle) override {}
+    void serves_beat(uint32_t, uint32_t, bool, int, timing::Cycle, timing::Cycle) override {}
+    void halted(timing::Cycle, timing::Cycle) override {}
+};
+
+// All elements are in the pads, in halves of pages: loads come in front of all results, two pads at a time, where transfers take longer than
+// the lanes; results leave between loads where they do not.
+TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
+    const Machine machine = find_machine("ax01");
+    for (const auto &[op, shape, longer] : {std::tuple{"relu", "65536", true}, {"add", "32768,32768", true}, {"gelu", "65536", false}}) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Point point = {{"block", workload->outputs()[0].elements()}, {"unroll", 16}, {"pads", 4}, {"parts", 3}};
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << op;
+        const KernelDefinition kernel = workload->build(machine, point);
+        codegen::CompileOptions options;
+        options.layouts = kernel.layouts;
+        std::vector<TensorData> inputs;
+        for (const TensorSpec &input : kernel.inputs) inputs.emplace_back(static_cast<size_t>(input.elements()));
+        Transfers transfers;
+        RunOptions watched;
+        watched.observer = &transfers;
+        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
+        ASSERT_TRUE(run.result.ok) << run.result.error;
+        const auto is_result = [](const Transfers::Transfer &t) { return !t.load; };
+        const auto first_result = std::ranges::find_if(transfers.all, is_result);
+        EXPECT_EQ(std::all_of(first_result, transfers.all.end(), is_result), longer) << op;
+        if (!longer) continue;
+        // The second group of loads still comes in front of the loop, behind it are the last results.
+        const size_t pads = machine.pad.count, front = 2 * pads * inputs.size();
+        ASSERT_GT(transfers.all.size(), front + pads);
+        for (size_t i = front; i + pads < transfers.all.size(); i += 2) {
+            EXPECT_EQ(transfers.all[i].load, transfers.all[i + 1].load) << op << " " << i;
+            EXPECT_EQ(transfers.all[i].pad + 2, transfers.all[i + 1].pad) << op << " " << i;
+        }
+    }
 }
 
 // The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.

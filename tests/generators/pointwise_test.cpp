@@ -125,6 +125,30 @@ TEST(ProductExpression, OfAProductIsVerifiedAtSomePoints) {
     EXPECT_THAT(why_empty(none), HasSubstr("with all columns of the inner product's rows"));
 }
 
+// Each pad has half of every other page: of two pages and more, with several tensors, single numbers, and as few vectors as the code takes.
+TEST(Pointwise, AllElementsAreInHalvesOfPages) {
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        const auto check = [&](const char *op, const std::string &shape, int64_t elements, std::initializer_list<int64_t> unrolls) {
+            const Evaluator evaluator(find_operator(op).workload({{"shape", shape}}), machine);
+            for (const int64_t unroll : unrolls) {
+                const Point point = {{"block", elements}, {"unroll", unroll}, {"pads", 4}, {"parts", 3}};
+                EXPECT_EQ(violation(evaluator.workload().space(machine), point), "") << op << " " << shape;
+                EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " on " << name << ", " << unroll << " unrolled";
+            }
+        };
+        check("relu", "8192", 8192, {4, 16});
+        check("relu", "24576", 24576, {2, 8, 32});
+        check("exp", "32768", 32768, {16});
+        check("add", "16384,16384", 16384, {8, 16});
+        check("mul", "40960,1", 40960, {16});
+        check("where", "16384,16384,1", 16384, {8});
+        // Not a whole number of neighbouring pages, and blocks that are not all.
+        EXPECT_NE(violation(find_operator("relu").workload({{"shape", "12288"}})->space(machine), Point::parse("block=12288,pads=4,parts=3,unroll=8")), "");
+        EXPECT_NE(violation(find_operator("relu").workload({{"shape", "16384"}})->space(machine), Point::parse("block=8192,pads=4,parts=3,unroll=8")), "");
+    }
+}
+
 // Side by side, the iterations of a long loop take so much code that the loop around it would come from memory each time.
 TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
     const Machine machine = find_machine("ax01");
