@@ -111,7 +111,7 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     const double turn = operations > most_overlapped ? long_turn : short_turn;
     // Of a row that is not straight-line code the loop starts anew in each row.
     const bool by_row = nest_.dims.size() > 1 && straight.across * lanes < t.stored_cols;
-    const double loops = by_row ? static_cast<double>(t.planes * t.rows / straight.down) : straight.down < t.rows ? static_cast<double>(t.planes) : 1;
+    const double loops = point["parts"] == PointwiseBlocks::in_pages ? 1 : by_row ? static_cast<double>(t.planes * t.rows / straight.down) : straight.down < t.rows ? static_cast<double>(t.planes) : 1;
     // Single values want ports for scalars that the other operations need.
     constexpr double few_ports = 0.98, many_ports = 1.03;
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;

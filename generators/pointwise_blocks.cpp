@@ -59,6 +59,10 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         const int64_t size = size_of(machine, rows);
         if (fits(machine, tiling(machine, size, false))) sizes.insert(size);
     }
+    // Pieces of pages that are no longer than what begins anew.
+    const int64_t least = row_step(machine);
+    for (int64_t rows = 1; rows < std::min(least, largest()); rows *= 2)
+        if (has_pages(machine, rows)) sizes.insert(rows);
     // Planes whose rows are whole.
     if (nest_.dims.size() > 2 && !has_column() && whole.cols == whole.width)
         for (int64_t planes = nest_.dims[2].extent; planes > 1; planes = (planes + 1) / 2)
@@ -95,10 +99,11 @@ Space PointwiseBlocks::space(const Machine &machine) const {
             return point["block"] % pads == 0 && point["unroll"] % pads == 0 && point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
         });
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-    space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine](const Point &point) {
+    space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine, least](const Point &point) {
         if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
         if (point["parts"] == all_in_pages) return point["pads"] == halves_of_page * neighbours && blocks.is_neighbouring_pages(machine) && point["block"] == blocks.nest_.dims[0].extent;
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
+        if (blocks.nest_.dims.size() > 1 && point["block"] < std::min(least, blocks.largest())) return false;
         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
     });
     space.constraint("room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
@@ -108,7 +113,9 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
         const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
         const int64_t rows = (t.vectors() + pads - 1) / pads * slots;
-        return (buffers + groups - 1) / groups * rows + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
+        // Operands of pages that begin anew stay in the pads.
+        const int64_t own = point["parts"] == in_pages ? blocks.period() : 0, stay = own < blocks.all_elements() ? ceil_div(own, machine.pad.count * lanes) * buffers : 0;
+        return (buffers + groups - 1) / groups * rows + stay + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
     });
     return space;
 }
@@ -232,9 +239,35 @@ StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &
     return {across, down, down < t.rows ? 1 : largest_divisor(t.planes, std::clamp<int64_t>(unroll / (across * down), 1, t.planes))};
 }
 
+int64_t PointwiseBlocks::all_elements() const {
+    int64_t all = 1;
+    for (const LoopNest::Dim &dim : nest_.dims) all *= dim.extent;
+    return all;
+}
+
+int64_t PointwiseBlocks::period() const {
+    const int64_t all = all_elements();
+    int64_t period = all;
+    for (size_t i = 0; i < nest_.dims[0].present.size(); i++) {
+        if (nest_.is_single(i)) continue;
+        int64_t own = 1;
+        bool outer = false;   // a dimension that it does not have
+        for (size_t d = 0; d < nest_.dims.size(); d++) {
+            if (!nest_.is_present(i, d)) outer = true;
+            else if (outer) return 0;
+            else own *= nest_.dims[d].extent;
+        }
+        if (own == all) continue;
+        if (period != all && own != period) return 0;
+        period = own;
+    }
+    return period;
+}
+
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
-    const int64_t page = page_elements(machine);
-    return machine.timed() && parts_ == 0 && nest_.dims.size() == 1 && block % (2 * 4 * lanes) == 0 && page % (block / 2) == 0 && nest_.dims[0].extent % (2 * page) == 0;
+    const int64_t page = page_elements(machine), piece = elements_of(block) / 2, all = all_elements(), own = period();
+    return machine.timed() && parts_ == 0 && piece % (4 * lanes) == 0 && page % piece == 0 && all % (2 * page) == 0 && own > 0 && own % piece == 0 &&
+           (own == all || own % (2 * page) == 0 || page % own == 0);
 }
 
 bool PointwiseBlocks::is_neighbouring_pages(const Machine &machine) const {
@@ -261,11 +294,24 @@ double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &p
     return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 
-LoopNest PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {
-    const int64_t page = page_elements(machine);
-    LoopNest nest;
-    for (int64_t extent : {block / 2, int64_t{2}, page / (block / 2), nest_.dims[0].extent / (2 * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
-    return nest;
+PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {
+    const int64_t page = page_elements(machine), piece = elements_of(block) / 2, all = all_elements(), own = period();
+    Pages pages;
+    // `of_short`: operands without outer dimensions have it.
+    const auto add = [&](int64_t extent, int64_t stride, bool of_short) {
+        LoopNest::Dim dim{extent, {}};
+        for (size_t i = 0; i < nest_.dims[0].present.size(); i++) dim.present.push_back(!nest_.is_single(i) && (of_short || nest_.is_present(i, nest_.dims.size() - 1)));
+        pages.nest.dims.push_back(dim);
+        pages.strides.push_back(stride);
+    };
+    add(piece, 1, true);
+    add(2, page, own % (2 * page) == 0);
+    add(std::min(own, page) / piece, piece, true);
+    if (own < page) add(page / own, own, false);
+    const int64_t pairs = own % (2 * page) == 0 ? own / (2 * page) : 0;
+    if (pairs > 0) add(pairs, 2 * page, true);
+    if (pairs == 0 || own < all) add(all / std::max(own, 2 * page), std::max(own, 2 * page), false);
+    return pages;
 }
 
 LoopNest PointwiseBlocks::halves_of_pages(const Machine &machine) const {
@@ -275,9 +321,9 @@ LoopNest PointwiseBlocks::halves_of_pages(const Machine &machine) const {
     return nest;
 }
 
-Tiling PointwiseBlocks::pages_tiling(int64_t block) {
+Tiling PointwiseBlocks::pages_tiling(int64_t block) const {
     Tiling t;
-    t.width = t.cols = t.stored_cols = block / 2;
+    t.width = t.cols = t.stored_cols = elements_of(block) / 2;
     t.height = t.rows = 2;
     return t;
 }

@@ -54,9 +54,14 @@ public:
     Tiling tiling(const Machine &machine, const Point &point) const;
     // Of blocks that are not parts of pages. Where they lie in parts, straight-line code takes as much from each.
     StraightVectors straight(const Machine &machine, const Tiling &t, const Point &point) const;
-    // The result as pages, of which a block has a piece of two neighbours.
-    LoopNest pages_of(const Machine &machine, int64_t block) const;
-    static Tiling pages_tiling(int64_t block);
+    // The result as pages, of which a block has a piece of two neighbours, and the elements between places in each dimension. Operands without
+    // outer dimensions begin anew in each page, in parts of one, or after some pairs of neighbours.
+    struct Pages {
+        LoopNest nest;
+        std::vector<int64_t> strides;
+    };
+    Pages pages_of(const Machine &machine, int64_t block) const;
+    Tiling pages_tiling(int64_t block) const;
     // The result as halves of pages, those of a page, neighbouring pages and pairs of these.
     LoopNest halves_of_pages(const Machine &machine) const;
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
@@ -89,6 +94,11 @@ private:
     int64_t most_cols(const Machine &machine) const;
     int64_t size_of(const Machine &machine, int64_t rows) const;
     bool has_pages(const Machine &machine, int64_t block) const;
+    // Elements of a block of pages.
+    int64_t elements_of(int64_t block) const { return nest_.dims.size() == 1 ? block : block * nest_.dims[0].extent; }
+    int64_t all_elements() const;
+    // Elements after which operands without outer dimensions begin anew; all of them where there are no such operands, 0 where they are not alike.
+    int64_t period() const;
     bool is_neighbouring_pages(const Machine &machine) const;
     bool fits(const Machine &machine, const Tiling &t) const;
     // Rows of one pad that numbers of rows take which are spread over vectors.

@@ -13,11 +13,8 @@ using namespace vocabulary;
 
 namespace {
 
-template <class Param> void set_page_strides(Param param, const Machine &machine, const Tiling &t) {
-    const int64_t page = PointwiseBlocks::page_elements(machine);
-    param.dim(1).set_stride(static_cast<int>(page));
-    param.dim(2).set_stride(static_cast<int>(t.cols));
-    param.dim(3).set_stride(static_cast<int>(2 * page));
+template <class Param> void set_strides(Param param, const std::vector<int64_t> &strides) {
+    for (size_t d = 1; d < strides.size(); d++) param.dim(static_cast<int>(d)).set_stride(static_cast<int>(strides[d]));
 }
 
 }  // namespace
@@ -25,8 +22,9 @@ template <class Param> void set_page_strides(Param param, const Machine &machine
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
     const bool paged = point["parts"] == PointwiseBlocks::in_pages, joined = PointwiseBlocks::is_joined(point);
     const bool all = point["parts"] == PointwiseBlocks::all_in_pages;   // each pad has half of every other page
-    const LoopNest nest = paged ? blocks_.pages_of(machine, point["block"]) : all ? blocks_.halves_of_pages(machine) : joined ? blocks_.nest_of_run() : nest_;
-    const Tiling t = paged ? PointwiseBlocks::pages_tiling(point["block"]) : blocks_.tiling(machine, point);
+    const PointwiseBlocks::Pages pages = paged ? blocks_.pages_of(machine, point["block"]) : PointwiseBlocks::Pages{};
+    const LoopNest nest = paged ? pages.nest : all ? blocks_.halves_of_pages(machine) : joined ? blocks_.nest_of_run() : nest_;
+    const Tiling t = paged ? blocks_.pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || paged;
 
@@ -80,7 +78,12 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         std::vector<int64_t> extents = number_of_run ? nest_.extents_of(i) : nest.extents_of(i);
         if (extents.empty()) extents = {1};
         ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
-        if (paged && !nest.is_single(i)) set_page_strides(tensor, machine, t);
+        if (paged && !nest.is_single(i)) {
+            std::vector<int64_t> strides;
+            for (size_t d = 0; d < rank; d++)
+                if (nest.is_present(i, d)) strides.push_back(pages.strides[d]);
+            set_strides(tensor, strides);
+        }
         tensors.push_back(tensor);
         kernel.arguments.push_back(tensor);
         kernel.inputs.push_back({names_[i], extents});
@@ -281,8 +284,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             const bool in_tile = rank == 1 || (follows_rows && t.rows < t.height);
             // Loops from outside: dimensions rank-1 .. 2, blocks of columns, blocks of rows.
             Var at = tile;
-            bool root = all;
-            if (!in_tile && !all) {
+            bool root = all || (paged && !nest.is_present(i, rank - 1));
+            if (!in_tile && !root) {
                 if (nest.is_present(i, 0) && t.width > t.cols) at = no;
                 else if (level < rank && level >= 2) at = level == 2 && t.planes > 1 ? qo : vars[level];
                 else root = true;
@@ -319,7 +322,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     std::vector<int64_t> extents;
     for (const LoopNest::Dim &dim : nest.dims) extents.push_back(dim.extent);
     fix_shape(out.output_buffer(), extents);
-    if (paged) set_page_strides(out.output_buffer(), machine, t);
+    if (paged) set_strides(out.output_buffer(), pages.strides);
     kernel.pipeline = Pipeline(out);
     kernel.outputs = {{"result", extents}};
     return kernel;

@@ -149,6 +149,35 @@ TEST(Pointwise, AllElementsAreInHalvesOfPages) {
     }
 }
 
+// Operands without outer dimensions in pieces of two pages: they begin anew in each page, in parts of one, after two of them or more, or are a single number.
+TEST(Pointwise, RowsBeginAnewInPages) {
+    const Machine machine = find_machine("ax01");
+    const auto point = [](int64_t block, int64_t pads) { return Point{{"block", block}, {"unroll", 16}, {"pads", pads}, {"parts", 2}}; };
+    const auto check = [&](const char *op, const char *shape, std::initializer_list<Point> points) {
+        const Evaluator evaluator(find_operator(op).workload({{"shape", shape}}), machine);
+        for (const Point &at : points) {
+            EXPECT_EQ(violation(evaluator.workload().space(machine), at), "") << op << " " << shape << " at " << at.assignments();
+            EXPECT_EQ(evaluator.verify(at), "") << op << " " << shape << " at " << at.assignments();
+        }
+    };
+    check("mul", "8x4096,4096", {point(4, 4), point(8, 4), point(4, 2)});
+    check("add", "16x2048,2048", {point(2, 4), point(1, 2)});
+    check("mul", "16x1024,1024", {point(2, 4)});
+    check("mul", "4x16384,16384", {point(4, 4)});
+    check("where", "16x2048,2048,1", {point(2, 4)});
+    check("mul", "3x16x512,16x512", {point(4, 4)});
+    // Longer pieces than a row, rows that pages do not hold as wholes, and operands that begin anew at two distances.
+    const auto refused = [&](const char *op, const char *shape, const Point &at) { EXPECT_NE(violation(find_operator(op).workload({{"shape", shape}})->space(machine), at), "") << op << " " << shape; };
+    refused("mul", "16x2048,2048", point(4, 4));
+    refused("mul", "16x1536,1536", point(4, 4));
+    refused("where", "4x2x4096,4096,2x4096", point(4, 4));
+    // Few rows are blocks of pages alone.
+    refused("mul", "16x2048,2048", Point::parse("block=2,pads=4,parts=0,unroll=16"));
+    // Both bank groups are busy, which they are not where rows go round the pads.
+    const Evaluator evaluator(find_operator("mul").workload({{"shape", "64x4096,4096"}}), machine);
+    EXPECT_LT(evaluator.evaluate(point(4, 4)).cycles, evaluator.evaluate(Point::parse("block=16,pads=4,parts=0,unroll=32")).cycles);
+}
+
 // Side by side, the iterations of a long loop take so much code that the loop around it would come from memory each time.
 TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
     const Machine machine = find_machine("ax01");
