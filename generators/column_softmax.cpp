@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -35,8 +36,9 @@ public:
     Space space(const Machine &machine) const override {
         std::vector<int64_t> columns, unrolls;
         for (int64_t block = 1; block < 2 * vectors(); block *= 2) columns.push_back(std::min(block, vectors()));
-        for (int64_t unroll = 1; unroll <= std::min<int64_t>(members(), 8); unroll++)
-            if (members() % unroll == 0) unrolls.push_back(unroll);
+        const int64_t run = long_sum(steps()).run().steps;
+        for (int64_t unroll = 1; unroll <= std::min<int64_t>(run, 8); unroll++)
+            if (run % unroll == 0) unrolls.push_back(unroll);
         Space space;
         space.parameter("columns", "vectors of columns in the pads at a time", columns)
             .parameter("unroll", "steps along a column in straight-line code", unrolls)
@@ -80,7 +82,7 @@ public:
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        const Var n("n"), y("y"), j("j"), u("u"), g("g");
+        const Var n("n"), y("y"), j("j"), u("u");
         const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps());
         const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
         const bool filled = stored() != shape_.length, narrow = width % lanes != 0;
@@ -91,8 +93,7 @@ public:
         if (filled || narrow) xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
         else xs(n, y, j) = there;
         const bool skewed = point["skewed"] != 0;
-        const int in_group = size(members());
-        const RDom seen(0, turns, skewed ? "seen_alike" : "seen"), added(0, in_group, skewed ? "added_alike" : "added"), groups(0, turns / in_group, "groups");
+        const RDom seen(0, turns, skewed ? "seen_alike" : "seen");
         part(n, u, j) = bf16(-infinity);
         part(n, u, j) = strict_float(max(xs(n, seen * side + u, j), part(n, u, j)));
         const auto in_pairs = [&](const Func &parts, const auto &both) {
@@ -104,16 +105,9 @@ public:
         };
         largest(n, j) = in_pairs(part, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
         e(n, y, j) = machine_exp(strict_float(xs(n, y, j) - largest(n, j)));
-        sums(n, u, j) = bf16(-0.0f);
-        Func group = sums;
-        if (turns > in_group) {
-            group = Func("group");
-            group(n, u, g, j) = bf16(-0.0f);
-            group(n, u, g, j) = strict_float(group(n, u, g, j) + e(n, (g * in_group + added) * side + u, j));
-            sums(n, u, j) = strict_float(sums(n, u, j) + group(n, u, groups, j));
-        } else {
-            sums(n, u, j) = strict_float(sums(n, u, j) + e(n, added * side + u, j));
-        }
+        std::vector<SummingFunc> added = summing_funcs(sums, {n, u, j}, long_sum(steps()), [&](size_t) {
+            return [&](const Expr &step, const Expr &) { return e(n, step * side + u, j); };
+        }, skewed ? "added_alike" : "added");
         const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
         closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, stored());
         result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j)) : strict_float(e(n, y, j) * closing(n, j));
@@ -138,21 +132,22 @@ public:
         result.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
         if (straight(point) > 1) result.split(y, y, yu, size(straight(point)));
         e.compute_at(result, v).bound_extent(n, lanes).bound_extent(y, turns * side).vectorize(n, lanes);
-        if (unroll * side > 1) e.split(y, y, yu, unroll * side);
+        const int of_all = std::gcd(unroll, turns);
+        if (of_all * side > 1) e.split(y, y, yu, of_all * side);
         in_pads({e});
-        const auto running = [&](Func f, const RDom &over, const LoopLevel &at) {
+        const auto running = [&](Func f, const RDom &over, const LoopLevel &at, int straight) {
             const RVar turn(skewed ? "turn_alike" : "turn"), unrolled("r_unroll");
             f.compute_at(at).vectorize(n, lanes).bound_extent(u, side);
             f.update().reorder(n, u, over.x).vectorize(n, lanes);
-            if (unroll > 1) f.update().split(over.x, turn, unrolled, unroll).reorder(n, u, unrolled, turn);
+            if (straight > 1) f.update().split(over.x, turn, unrolled, straight).reorder(n, u, unrolled, turn);
             in_registers({f});
         };
-        running(part, seen, LoopLevel(result, v));
-        if (turns > in_group) {
-            sums.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side).update().reorder(n, u, groups).vectorize(n, lanes);
-            in_registers({sums});
+        const LoopLevel of_columns(result, v);
+        running(part, seen, of_columns, of_all);
+        for (SummingFunc &one : added) {
+            running(one.sum, one.terms, one.place(added, of_columns), one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps)));
+            if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
         }
-        running(group, added, turns > in_group ? LoopLevel(sums, groups) : LoopLevel(result, v));
         for (Func f : {largest, closing}) f.compute_at(result, v).vectorize(n, lanes);
         in_registers({largest, closing});
         whole_loops(out);
@@ -183,7 +178,7 @@ public:
         return {std::move(reference)};
     }
     // Beside what a row of lanes has, the roundings of a running sum, half a unit each with random signs, and the function at the end.
-    double tolerance_ulps() const override { return 5 + 0.5 * std::sqrt(static_cast<double>(in_groups() ? members() + steps() / members() : steps())); }
+    double tolerance_ulps() const override { return 5 + 0.5 * std::sqrt(static_cast<double>(long_sum(steps()).additions_in_a_row())); }
     double flops() const override { return 5 * static_cast<double>(shape_.inner * shape_.length * shape_.outer); }
 
 protected:
@@ -200,16 +195,13 @@ protected:
 private:
     // Passes that are loops of equal length, over whole vectors of several columns.
     bool may_skew(const Machine &machine) const {
-        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 && !in_groups() &&
+        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 && !long_sum(steps()).in_groups() &&
                vectors() * shape_.outer > 1;
     }
     int64_t vectors() const { return tiles_of(shape_.inner); }
     int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }
-    // Elements that a running value meets, of long columns in groups whose sums are added then.
-    int64_t steps() const { return ceil_div(elements_of_side(), members()) * members(); }
-    int64_t members() const { return steps_of_group(elements_of_side()); }
-    bool in_groups() const { return members() < elements_of_side(); }
-    int64_t elements_of_side() const { return ceil_div(shape_.length, sides()); }
+    // Elements that a running value meets.
+    int64_t steps() const { return ceil_div(shape_.length, sides()); }
     // Elements of a column in the pads: as many for each running value.
     int64_t stored() const { return steps() * sides(); }
     // Results of a column in straight-line code.

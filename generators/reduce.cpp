@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
-#include "generators/long_sums.h"
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -300,7 +301,7 @@ private:
 
     KernelDefinition columns() {
         const int width = static_cast<int>(shape_.lanes), side = accumulators_of(length_);
-        const int members = static_cast<int>(shape_.in_groups() ? shape_.steps_of_group() : shape_.steps()), groups = static_cast<int>(shape_.groups()), steps = groups * members;
+        const int steps = static_cast<int>(shape_.steps());
         image_ = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
         // Rows that are not there, so that every accumulator has as many, change none.
         const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ != 0;
@@ -312,27 +313,39 @@ private:
             else xs(n, y, i, r, j) = there;
             return xs;
         };
-        const Func xs = rows_of_tensor("X_rows"), xs_again = parts && shape_.kind == Reduction::Var ? rows_of_tensor("X_again") : xs;
+        const Func xs = rows_of_tensor("X_rows");
 
+        // What runs along the steps of results, with the rows that each run has in the pads.
+        struct Running {
+            std::vector<SummingFunc> funcs;
+            std::vector<Func> rows;
+        };
         Func part("part"), result("result");
-        std::vector<Sum> sums;
+        std::vector<Running> all(1);
+        const auto sum_of = [&](Running &running, const Func &sum, const std::function<Expr(const Func &, const Expr &, const Expr &)> &term) {
+            running.funcs = summing_funcs(sum, {n, u, i, j}, shape_.in_a_row(), [&](size_t run) -> SumTerm {
+                const bool first = run == 0 && &running == &all.front();
+                running.rows.push_back(first || !parts ? xs : rows_of_tensor(fmt::format("{}_{}", sum.name(), run)));
+                return [&term, rows = running.rows.back()](const Expr &step, const Expr &plane) { return term(rows, step, plane); };
+            });
+        };
         if (shape_.extremum()) {
-            Sum extremum{part, part, RDom(0, steps, 0, other_, "all"), xs};
-            const Expr element = xs(n, extremum.steps.x * side + u, i, extremum.steps.y, j);
+            const RDom terms(0, steps, 0, other_, "all");
+            const Expr element = xs(n, terms.x * side + u, i, terms.y, j);
             part(n, u, i, j) = bf16(worst());
             const Expr found = better(element, part(n, u, i, j));
             part(n, u, i, j) = select(strict_float(element != element), element, found);
-            sums.push_back(extremum);
+            all[0] = {{{part, shape_.in_a_row(), terms}}, {xs}};
         } else {
-            sums.push_back(sum_of_steps(part, members, groups, xs, [&](const Expr &step, const Expr &plane) { return xs(n, step * side + u, i, plane, j); }));
+            sum_of(all[0], part, [&](const Func &rows, const Expr &step, const Expr &plane) { return rows(n, step * side + u, i, plane, j); });
         }
         Func squares("squares"), mean("mean");
         if (shape_.kind == Reduction::Var) {
             mean(n, i, j) = strict_float(tree(part, side) * bf16(static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
-            sums.push_back(sum_of_steps(squares, members, groups, xs_again, [&](const Expr &step, const Expr &plane) {
-                const Expr centred = strict_float(xs_again(n, step * side + u, i, plane, j) - mean(n, i, j)), squared = strict_float(centred * centred);
+            sum_of(all.emplace_back(), squares, [&](const Func &rows, const Expr &step, const Expr &plane) {
+                const Expr centred = strict_float(rows(n, step * side + u, i, plane, j) - mean(n, i, j)), squared = strict_float(centred * centred);
                 return filled ? select(step * side + u < length_, squared, bf16(-0.0f)) : squared;
-            }));
+            });
             result(n, i, j) = strict_float(tree(squares, side) * bf16(static_cast<float>(1 / shape_.divisor)));
         } else {
             const Expr sum = tree(part, side);
@@ -355,26 +368,30 @@ private:
         };
         in_block(result);
         result.bound_extent(n, lanes * block).split(n, v, vi, lanes).vectorize(vi);
-        for (Sum &sum : sums) {
-            const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-            sum.whole.compute_at(result, v).vectorize(n, lanes).bound_extent(u, side);
-            if (shape_.in_groups()) {
-                sum.whole.update().reorder(n, u, sum.groups.x, sum.groups.y).vectorize(n, lanes);
-                sum.group.compute_at(sum.whole, sum.groups.x).vectorize(n, lanes).bound_extent(u, side);
-                in_registers({sum.whole});
+        for (Running &running : all) {
+            size_t run = 0;
+            for (SummingFunc &one : running.funcs) {
+                one.sum.compute_at(one.place(running.funcs, LoopLevel(result, v))).vectorize(n, lanes).bound_extent(u, side);
+                in_registers({one.sum});
+                if (one.of.in_groups()) {
+                    one.sum.update().reorder(n, u, one.terms.x).vectorize(n, lanes);
+                    if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
+                    continue;
+                }
+                const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
+                const int steps_of_run = static_cast<int>(one.of.steps), chunk = parts ? std::gcd(chunk_, steps_of_run) : steps_of_run, unroll = std::gcd(vector_unroll_, chunk);
+                std::vector<VarOrRVar> order = {n, u, inside, chunks};
+                if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
+                one.sum.update().split(one.terms.x, chunks, inside, chunk).reorder(order).vectorize(n, lanes);
+                if (unroll > 1) one.sum.update().split(inside, step, unrolled, unroll).reorder(n, u, unrolled, step, chunks);
+                Func &rows = running.rows[run];
+                if (parts) rows.compute_at(one.sum, chunks).bound_extent(n, lanes).bound_extent(y, chunk * side);
+                else if (run == 0 && &running == &all.front()) in_block(rows.bound_extent(n, lanes * block).bound_extent(y, steps * side));
+                run++;
+                if (!parts && (run > 1 || &running != &all.front())) continue;
+                if (filled) rows.vectorize(n, lanes);
+                in_pads({rows});
             }
-            std::vector<VarOrRVar> order = {n, u, inside, chunks};
-            if (sum.steps.dimensions() > 1) order.emplace_back(sum.steps.y);
-            sum.group.update().split(sum.steps.x, chunks, inside, parts ? chunk_ : members).reorder(order).vectorize(n, lanes);
-            if (vector_unroll_ > 1) sum.group.update().split(inside, step, unrolled, vector_unroll_).reorder(n, u, unrolled, step, chunks);
-            in_registers({sum.group});
-            const bool second = &sum != &sums.front();
-            if (second && !parts) continue;
-            if (parts) sum.rows.compute_at(sum.group, chunks).bound_extent(n, lanes).bound_extent(y, chunk_ * side);
-            else in_block(sum.rows);
-            if (!parts) sum.rows.bound_extent(n, lanes * block).bound_extent(y, steps * side);
-            if (filled) sum.rows.vectorize(n, lanes);
-            in_pads({sum.rows});
         }
         if (mean.defined()) {
             mean.compute_at(result, v).vectorize(n, lanes);
@@ -382,30 +399,6 @@ private:
         }
         in_pads({result});
         return finish({shape_.lanes, shape_.kept, shape_.outer});
-    }
-
-    // Accumulators side by side: what a group of steps gives (all steps, if there are no groups), and these together.
-    struct Sum {
-        Func whole, group;
-        RDom steps;
-        Func rows;   // that it reads
-        RDom groups;
-    };
-
-    template <class Element>
-    Sum sum_of_steps(Func whole, int members, int groups, const Func &rows, const Element &element) const {
-        whole(n, u, i, j) = bf16(-0.0f);
-        if (!shape_.in_groups()) {
-            const RDom steps(0, members, 0, other_, whole.name() + "_steps");
-            whole(n, u, i, j) = strict_float(whole(n, u, i, j) + element(steps.x, steps.y));
-            return {whole, whole, steps, rows, {}};
-        }
-        Func group(whole.name() + "_group");
-        const RDom steps(0, members, whole.name() + "_steps"), all(0, groups, 0, other_, whole.name() + "_groups");
-        group(n, u, b, i, r, j) = bf16(-0.0f);
-        group(n, u, b, i, r, j) = strict_float(group(n, u, b, i, r, j) + element(b * members + steps.x, r));
-        whole(n, u, i, j) = strict_float(whole(n, u, i, j) + group(n, u, all.x, i, all.y, j));
-        return {whole, group, steps, rows, all};
     }
 
     // The accumulators together, in pairs.
@@ -438,7 +431,7 @@ private:
 
 int64_t ReduceShape::steps() const { return along_lanes ? vectors() : ceil_div(length, accumulators_of(length)); }
 
-int64_t ReduceShape::steps_of_group() const { return along_lanes || extremum() ? steps() * other : atalla::steps_of_group(steps(), other); }
+LongSum ReduceShape::in_a_row() const { return along_lanes || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr} : long_sum(steps(), other); }
 
 int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
 
@@ -466,16 +459,15 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
-    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : shape.in_groups() ? shape.steps_of_group() : steps;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : shape.in_a_row().run().steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
-    // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest. Each begins before the last element.
+    // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
-    const int64_t surplus = shape.in_groups() ? shape.groups() * terms * side - shape.length : 0;
     const auto add = [&](int64_t part) {
-        if (terms % part != 0 || part * side <= surplus) return false;
+        if (terms % part != 0) return false;
         if (chunks.back() != part) chunks.push_back(part);
         return true;
     };
@@ -500,13 +492,13 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll", "grouped"}, "What is in the pads at a time fits.", [=](const Point &point) {
         const bool parts = point["chunk"] != 0;
         const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-        const int64_t steps_there = shape.in_groups() ? shape.groups() * shape.steps_of_group() : steps;
-        const int64_t elements = (parts ? point["chunk"] : block * steps_there) * side * others;
+        const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
         const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
         // As weights, the vectors of the results in straight-line code.
         const bool round = point["grouped"] == 0 ? step % machine.pad.count == 0 : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
         const bool rows_go_round = point["row_unroll"] % machine.pad.count == 0;
-        std::vector<PadUse> uses(shape.kind == Reduction::Var && parts ? 2 : 1, PadUse{(parts ? 1 : slots) * elements, by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
+        const auto runs = static_cast<size_t>(shape.in_a_row().runs() * (shape.kind == Reduction::Var ? 2 : 1));
+        std::vector<PadUse> uses(parts ? runs : 1, PadUse{(parts ? 1 : slots) * elements, by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
         uses.push_back({slots * block, rows_go_round});
         return fit_pads(machine, uses);
     });
@@ -560,8 +552,7 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     if (shape.extremum()) return 0;
     // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
     // grown to its share, and the roundings of random signs add up as their root.
-    const int64_t in_a_row = shape.in_groups() ? shape.steps_of_group() + shape.groups() * shape.other : shape.count() / accumulators_of(shape.length);
-    const auto additions = static_cast<double>(in_a_row);
+    const auto additions = static_cast<double>(shape.in_a_row().additions_in_a_row());
     const double sum = shape.fills_array() ? 2 : shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
     return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
 }

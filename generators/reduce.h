@@ -7,6 +7,7 @@
 
 #include "generators/kernel_definition.h"
 #include "generators/kernel_run.h"
+#include "generators/long_sums.h"
 #include "generators/operator.h"
 #include "generators/row_kernel.h"
 #include "isa/machine.h"
@@ -35,12 +36,8 @@ struct ReduceShape {
     // Is a sum that of a row that fills the array (RowShape), in parts that are rounded each?
     bool fills_array() const { return along_lanes && !extremum() && other == 1 && RowShape{results(), length}.fills_array(); }
     int64_t part_vectors() const { return fills_array() ? vectors() / tiles_of(vectors()) : vectors(); }
-    // Of a running value across lanes: elements that it meets, of which so many steps are added by themselves first if it is a long sum, and
-    // the sums of these then.
-    int64_t steps() const;
-    int64_t steps_of_group() const;
-    bool in_groups() const { return steps_of_group() < steps() * other; }
-    int64_t groups() const { return ceil_div(steps(), steps_of_group()); }
+    int64_t steps() const;      // of a plane: elements that a running value meets
+    LongSum in_a_row() const;   // the elements of a running value
 };
 
 // Running values of a result side by side.
@@ -59,7 +56,7 @@ KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine,
 
 // Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to 32 blocks,
 // each rounded to bf16, which are added in float32. Sums across lanes: bf16, eight elements apart side
-// by side, long ones in groups and then these, which a bf16 that has grown past 256 times an element would not take, then what is side by side. NaN spread to their
+// by side, long ones in groups (LongSum), then what is side by side. NaN spread to their
 // result, as in PyTorch.
 Reference reduce_reference(const ReduceShape &shape, const TensorData &input);
 double reduce_tolerance_ulps(const ReduceShape &shape);

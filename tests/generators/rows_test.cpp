@@ -276,10 +276,23 @@ TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
     EXPECT_THAT(sums("sum", "4096x3", "0", int64_t{4096} * 3), testing::Each(4096));
     EXPECT_THAT(sums("mean", "2x2100x40", "1", int64_t{2} * 2100 * 40), within(1, 0.01));
     for (int i = 0; i < 4; i++) EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96), within(600, 0.01));   // in any parts, with rows that are not there
-    EXPECT_THAT(sums("mean", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1, 0.07));
+    // 13 at a time, 512 takes no more than 12 of them.
+    EXPECT_THAT(sums("sum", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1040, 0.01));
+    // In steps of eight elements: 1,018 steps, which no small number divides, and 79 planes of 67.
+    EXPECT_THAT(sums("mean", "8144x3", "0", int64_t{8144} * 3), within(1, 0.01));
+    EXPECT_THAT(sums("mean", "79x2x67x3", "0,2", int64_t{79} * 2 * 67 * 3), within(1, 0.01));
+    EXPECT_THAT(sums("mean", "65152x3", "0", int64_t{65152} * 3), within(1, 0.02));
+    EXPECT_THAT(sums("var", "529x2x4", "0,1", int64_t{529} * 2 * 4), testing::Each(testing::Lt(0.001)));
     EXPECT_THAT(sums("var", "3000x3", "0", int64_t{3000} * 3), testing::Each(testing::Lt(0.001)));
     if (!machine.timed()) return;   // such columns do not fit small pads
     EXPECT_THAT(sums("softmax", "4096x3", "0", int64_t{4096} * 3), within(1.0 / 4096, 0.01));
+    EXPECT_THAT(sums("softmax", "8144x3", "0", int64_t{8144} * 3), within(1.0 / 8144, 0.01));
+}
+
+// Neither the planes nor the steps of each are made of equal groups: few runs, whose rows small pads hold.
+TEST_F(Rows, SumsOfAwkwardNumbersHaveASchedule) {
+    const auto workload = find_operator("var").workload({{"shape", "79x2x530x3"}, {"dim", "0,2"}});
+    EXPECT_EQ(violation(workload->space(machine), workload->naive_point(machine)), "");
 }
 
 // Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a second axis that is reduced, and others kept.
