@@ -85,9 +85,12 @@ int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine) {
 
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine) {
     const int64_t page = machine.dram.row_bytes / 2, groups = machine.dram.groups;
-    std::map<int64_t, size_t> taken;
-    std::vector<size_t> halves;
-    for (const Tile &tile : tiles) halves.push_back(taken[page > 0 ? floor_mod(floor_div(tile.mem, page), groups) : 0]++ % 2);
+    std::map<int64_t, std::vector<size_t>> by_bank_group;
+    for (size_t i = 0; i < tiles.size(); i++) by_bank_group[page > 0 ? floor_mod(floor_div(tiles[i].mem, page), groups) : 0].push_back(i);
+    std::vector<size_t> halves(tiles.size());
+    size_t next = 0;
+    for (const auto &[group, of_group] : by_bank_group)
+        for (const size_t i : of_group) halves[i] = next++ % 2;
     return halves;
 }
 

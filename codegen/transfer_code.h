@@ -23,8 +23,8 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 // Beats of the bus that the rows of tiles take.
 int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine);
 
-// The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has, every other one of a
-// bank group, and the first half gets the first.
+// The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has several in each, every other
+// one of a bank group, and the second half as many as the first, or one fewer.
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine);
 
 // The registers of one run's transfers.

@@ -101,7 +101,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine, least](const Point &point) {
         if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
-        if (point["parts"] == all_in_pages) return point["pads"] == halves_of_page * neighbours && blocks.is_neighbouring_pages(machine) && point["block"] == blocks.nest_.dims[0].extent;
+        if (point["parts"] == all_in_pages) return point["pads"] == halves_of_page * neighbours && blocks.half_of_page(machine) > 0 && point["block"] == blocks.nest_.dims[0].extent;
         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
         if (blocks.nest_.dims.size() > 1 && point["block"] < std::min(least, blocks.largest())) return false;
         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
@@ -270,9 +270,13 @@ bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
            (own == all || own % (2 * page) == 0 || page % own == 0);
 }
 
-bool PointwiseBlocks::is_neighbouring_pages(const Machine &machine) const {
-    const int64_t page = page_elements(machine);
-    return machine.timed() && machine.pad.count == halves_of_page * neighbours && parts_ == 0 && nest_.dims.size() == 1 && page > 0 && page % (halves_of_page * lanes) == 0 && nest_.dims[0].extent % (neighbours * page) == 0;
+int64_t PointwiseBlocks::half_of_page(const Machine &machine) const {
+    const int64_t page = page_elements(machine), pads = halves_of_page * neighbours;
+    if (!machine.timed() || machine.pad.count != pads || parts_ != 0 || nest_.dims.size() != 1 || page != halves_of_page * tiles_of_half * machine.sdma.max_rows * lanes) return 0;
+    const int64_t fewest_rows = machine.sdma.max_rows * 3 / 4;
+    for (int64_t rows = machine.sdma.max_rows; rows >= fewest_rows; rows--)
+        if (const int64_t half = tiles_of_half * rows * lanes; nest_.dims[0].extent % (pads * half) == 0) return half;
+    return 0;
 }
 
 bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joined") && point["joined"] != 0; }
@@ -315,9 +319,9 @@ PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t
 }
 
 LoopNest PointwiseBlocks::halves_of_pages(const Machine &machine) const {
-    const int64_t page = page_elements(machine);
+    const int64_t half = half_of_page(machine);
     LoopNest nest;
-    for (int64_t extent : {page / halves_of_page, halves_of_page, neighbours, nest_.dims[0].extent / (neighbours * page)}) nest.dims.push_back({extent, nest_.dims[0].present});
+    for (int64_t extent : {half, halves_of_page, neighbours, nest_.dims[0].extent / (neighbours * halves_of_page * half)}) nest.dims.push_back({extent, nest_.dims[0].present});
     return nest;
 }
 

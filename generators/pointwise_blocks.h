@@ -37,7 +37,7 @@ public:
     static constexpr int64_t in_pages = 2;
     // And for one block of all elements, of which each pad has the same half of every other page: the halves of two neighbouring pages, which
     // are in different bank groups, are in pads of their own.
-    static constexpr int64_t all_in_pages = 3, halves_of_page = 2, neighbours = 2;
+    static constexpr int64_t all_in_pages = 3, halves_of_page = 2, neighbours = 2, tiles_of_half = 2;
 
     PointwiseBlocks() = default;
     // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
@@ -64,6 +64,8 @@ public:
     Tiling pages_tiling(int64_t block) const;
     // The result as halves of pages, those of a page, neighbouring pages and pairs of these.
     LoopNest halves_of_pages(const Machine &machine) const;
+    // Elements of such a half: two transfers, of somewhat fewer rows than one may have where the elements do not divide otherwise; 0 if they do not.
+    int64_t half_of_page(const Machine &machine) const;
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
     double transfer_slowdown(const Machine &machine, const Point &point) const;
@@ -99,7 +101,6 @@ private:
     int64_t all_elements() const;
     // Elements after which operands without outer dimensions begin anew; all of them where there are no such operands, 0 where they are not alike.
     int64_t period() const;
-    bool is_neighbouring_pages(const Machine &machine) const;
     bool fits(const Machine &machine, const Tiling &t) const;
     // Rows of one pad that numbers of rows take which are spread over vectors.
     int64_t spread_rows(const Machine &machine, const Tiling &t) const { return machine.timed() ? columns_ * t.rows : 0; }

@@ -34,7 +34,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     Func out("result"), y("y");
     // Where a pad has all of its halves of pages they follow each other in one dimension.
     const std::vector<Var> rows_of_pads = all ? std::vector<Var>(vars.begin(), vars.begin() + 3) : vars;
-    const int half_page = size(PointwiseBlocks::page_elements(machine) / PointwiseBlocks::halves_of_page);
+    const int half_page = size(all ? blocks_.half_of_page(machine) : 0);
 
     // ---- algorithm
     KernelDefinition kernel;

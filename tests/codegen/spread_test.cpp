@@ -101,6 +101,22 @@ struct Started {
     Scalars scalars;
 };
 
+// As many tiles in each half, in both bank groups of the DRAM where there are several of each.
+TEST(Spread, HalvesHaveTilesInBothBankGroups) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2;
+    const auto halves = [&](const std::vector<int64_t> &pages) {
+        std::vector<Tile> tiles;
+        for (const int64_t at : pages) tiles.push_back({static_cast<int>(tiles.size()), 0, at * page, 32, 32, 32});
+        return halves_of(tiles, machine);
+    };
+    EXPECT_EQ(halves({0, 0, 1, 1}), (std::vector<size_t>{0, 1, 0, 1}));
+    EXPECT_EQ(halves({0, 1, 2, 3}), (std::vector<size_t>{0, 0, 1, 1}));
+    EXPECT_EQ(halves({0, 0, 0, 1}), (std::vector<size_t>{0, 1, 0, 1}));
+    EXPECT_EQ(halves({1, 0, 1, 1}), (std::vector<size_t>{1, 0, 0, 1}));
+    EXPECT_EQ(halves({0, 0, 0, 0}), (std::vector<size_t>{0, 1, 0, 1}));
+}
+
 // Transfers that take longer than the loop: two pads at a time, each in its order, every group once.
 TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
     for (const bool longer : {true, false}) {

@@ -143,8 +143,11 @@ TEST(Pointwise, AllElementsAreInHalvesOfPages) {
         check("add", "16384,16384", 16384, {8, 16});
         check("mul", "40960,1", 40960, {16});
         check("where", "16384,16384,1", 16384, {8});
-        // Not a whole number of neighbouring pages, and blocks that are not all.
-        EXPECT_NE(violation(find_operator("relu").workload({{"shape", "12288"}})->space(machine), Point::parse("block=12288,pads=4,parts=3,unroll=8")), "");
+        // Two transfers of 28 rows and of 24 instead of 32 for each pad.
+        check("relu", "50176", 50176, {16});
+        check("add", "12288,12288", 12288, {8});
+        // Elements that would leave a rest, and blocks that are not all.
+        EXPECT_NE(violation(find_operator("relu").workload({{"shape", "10240"}})->space(machine), Point::parse("block=10240,pads=4,parts=3,unroll=8")), "");
         EXPECT_NE(violation(find_operator("relu").workload({{"shape", "16384"}})->space(machine), Point::parse("block=8192,pads=4,parts=3,unroll=8")), "");
     }
 }
