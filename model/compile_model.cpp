@@ -18,6 +18,7 @@
 #include "model/arrangement.h"
 #include "model/channels_fusion.h"
 #include "model/fusion.h"
+#include "model/program_price.h"
 #include "model/specialization.h"
 #include "runtime/checksum.h"
 #include "runtime/model.h"
@@ -153,7 +154,8 @@ private:
     void add_specialization(const Bindings &bindings, const std::map<int, int32_t> &states) {
         check_sizes(graph_, bindings);
         auto [prepared, kernel_of] = verified(bindings);
-        const auto &[graph, placed] = prepared;
+        const Graph &graph = *prepared.graph;
+        const std::vector<PlacedNode> &placed = prepared.placed;
         if (model_.specializations.empty()) report(graph, placed);
         used_.insert(kernel_of.begin(), kernel_of.end());
         auto [made, plan] = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
@@ -163,15 +165,21 @@ private:
             symbol->value = value;
             made->symbols.push_back(std::move(symbol));
         }
-        for (const auto &[kernel, fusion] : fusions_) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
+        for (const auto &[kernel, fusion] : prepared.fusions) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
         model_.specializations.push_back(std::move(made));
         plans_.push_back(std::move(plan));
     }
 
     struct Prepared {
-        Graph graph;
+        std::shared_ptr<Graph> graph;   // of all ways to fuse its operators
         std::vector<PlacedNode> placed;
+        std::map<std::string, loadable::FusionT> fusions;   // what was tried, by kernel
+        std::vector<PlacedNode> parts;     // as placed was before operators were fused
+        std::set<std::string> taken;       // kernels of fusions of these
+        std::set<std::string> undecided;   // kernels whose cycles and those of their parts, each run alone, are so close that the program decides
     };
+    // Kernels of fusions, by title, that are taken wherever they can be (true), or nowhere.
+    using Decisions = std::map<std::string, bool>;
 
     struct Verified {
         Prepared prepared;
@@ -182,13 +190,15 @@ private:
     Verified verified(const Bindings &bindings) {
         while (true) {
             Prepared prepared = faster_layout(bindings);
+            if (options_.fuse && options_.price_programs) decide_in_program(prepared);
             std::vector<int> kernel_of = add_kernels(prepared);
             if (kernels_.verify(kernel_of)) return {std::move(prepared), std::move(kernel_of)};
         }
     }
     // What has no kernel goes to the host.
     std::vector<int> add_kernels(Prepared &prepared) {
-        auto &[graph, placed] = prepared;
+        const Graph &graph = *prepared.graph;
+        std::vector<PlacedNode> &placed = prepared.placed;
         std::vector<int> kernel_of(graph.nodes.size(), -1);
         kernels_.search_ahead(placed, Effort::Full);
         for (size_t n = 0; n < placed.size(); n++) {
@@ -207,7 +217,6 @@ private:
     // Of the layouts of images, the last of which is PyTorch's; of equal ones the later.
     Prepared faster_layout(const Bindings &bindings) {
         std::optional<Prepared> best;
-        std::map<std::string, loadable::FusionT> of_best;
         bool changed = true;
         for (auto skipped = image_layouts().begin(); changed; ++skipped) {
             PassOptions passes = options_.passes;
@@ -223,12 +232,10 @@ private:
                 if (!best && !changed) return prepared;
                 if (best && !costs_no_more(prepared, *best)) continue;
                 best = std::move(prepared);
-                of_best = fusions_;
             } catch (const Error &) {
                 if (!changed && !best) throw;   // otherwise something that only another layout has a kernel for
             }
         }
-        fusions_ = std::move(of_best);
         return std::move(*best);
     }
     Graph passed(const Bindings &bindings, const PassOptions &passes) const {
@@ -237,15 +244,16 @@ private:
         return graph;
     }
     Prepared prepare(Graph graph) {
-        std::vector<PlacedNode> placed = place_nodes(graph, options_.placement);
-        require_placed(graph, placed);
-        fusions_.clear();
-        promised_.clear();
-        if (options_.fuse) fuse(graph, placed, find_padding_fusions, true);
-        if (options_.fuse) fuse(graph, placed, find_channels_fusions, true);
-        arrange(graph, placed);
-        if (options_.fuse) fuse(graph, placed, find_fusions, false);
-        return {std::move(graph), std::move(placed)};
+        Prepared prepared;
+        prepared.graph = std::make_shared<Graph>(std::move(graph));
+        prepared.placed = place_nodes(*prepared.graph, options_.placement);
+        require_placed(*prepared.graph, prepared.placed);
+        if (options_.fuse) fuse(prepared, find_padding_fusions, true);
+        if (options_.fuse) fuse(prepared, find_channels_fusions, true);
+        arrange(prepared);
+        prepared.parts = prepared.placed;
+        if (options_.fuse) fuse_operators(prepared, {});
+        return prepared;
     }
     // Calls of the host, then cycles of the kernels.
     std::pair<int64_t, int64_t> cost(const Prepared &prepared, Effort effort) {
@@ -269,7 +277,7 @@ private:
     }
 
     // Weights in another order, where that takes fewer cycles.
-    void arrange(Graph &graph, std::vector<PlacedNode> &placed) {
+    void arrange(Prepared &prepared) {
         const auto cycles = [&](const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort) {
             try {
                 return kernels_.cycles(op, workload, effort);
@@ -278,7 +286,7 @@ private:
             }
         };
         std::map<const PlacedNode *, std::shared_ptr<const Workload>> best;
-        arrange_constants(graph, placed, machine_, [&](const PlacedNode &node, const Arrangement &arrangement) {
+        arrange_constants(*prepared.graph, prepared.placed, machine_, [&](const PlacedNode &node, const Arrangement &arrangement) {
             std::shared_ptr<const Workload> &so_far = best.try_emplace(&node, node.workload).first->second;
             loadable::FusionT found;
             found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
@@ -286,7 +294,7 @@ private:
                                                            [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close_kernels);
             if (found.cycles == INT64_MAX) return false;
             found.chosen = found.cycles < found.apart;
-            note(found);
+            prepared.fusions.try_emplace(found.kernel, found).first->second.calls++;
             if (found.chosen) so_far = arrangement.workload;
             return found.chosen;
         });
@@ -312,20 +320,25 @@ private:
         return *least;
     }
 
-    // What one kernel computes in fewer cycles than several.
+    // What one kernel computes in fewer cycles than several, or what was decided. Returns the titles of what it takes.
     using FindFusions = std::function<std::vector<Fusion>(Graph &, const std::vector<PlacedNode> &, const FusionSavings &)>;
-    void fuse(Graph &graph, std::vector<PlacedNode> &placed, const FindFusions &find, bool arranged) {
+    std::set<std::string> fuse(Prepared &prepared, const FindFusions &find, bool arranged, const Decisions &decided = {}, const std::function<void(const Fusion &, const loadable::FusionT &)> &priced = {}) {
+        auto &placed = prepared.placed;
+        promised_.clear();
+        std::map<std::string, uint32_t> calls;
+        constexpr int64_t decided_savings = std::numeric_limits<int64_t>::max() / 4;
         const auto saves = [&](const Fusion &fusion) -> int64_t {
-            if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
             loadable::FusionT found;
             found.kernel = title_of(fusion.kernel);
-            const auto together = [&](Effort effort) { return cycles_of(graph, fusion.kernel, arranged, effort); };
+            if (const auto decision = decided.find(found.kernel); decision != decided.end()) return decision->second ? decided_savings : 0;
+            if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
+            const auto together = [&](Effort effort) { return cycles_of(*prepared.graph, fusion.kernel, arranged, effort); };
             const auto apart = [&](Effort effort) {
                 try {
                     int64_t sum = 0;
                     for (const int32_t node : fusion.nodes) {
                         const PlacedNode &part = placed[static_cast<size_t>(node)];
-                        if (part.place == PlacedNode::Device) sum += cycles_of(graph, part, arranged, effort);
+                        if (part.place == PlacedNode::Device) sum += cycles_of(*prepared.graph, part, arranged, effort);
                     }
                     return sum;
                 } catch (const Error &) {
@@ -337,13 +350,61 @@ private:
             } catch (const Error &) {
                 return 0;   // no schedule of it compiles
             }
-            note(found);
+            loadable::FusionT &noted = prepared.fusions.try_emplace(found.kernel, found).first->second;
+            noted.calls = std::max(noted.calls, ++calls[found.kernel]);
+            if (priced) priced(fusion, found);
             return found.apart - found.cycles;
         };
         kernels_.search_ahead(placed, Effort::Quick);
-        for (const Fusion &fusion : find(graph, placed, saves)) {
-            fusions_.at(title_of(fusion.kernel)).chosen = true;
+        std::set<std::string> taken;
+        for (const Fusion &fusion : find(*prepared.graph, placed, saves)) {
+            const std::string title = title_of(fusion.kernel);
+            prepared.fusions.at(title).chosen = true;
+            taken.insert(title);
             apply(fusion, placed);
+        }
+        return taken;
+    }
+
+    // From its parts.
+    void fuse_operators(Prepared &prepared, const Decisions &decided) {
+        prepared.placed = prepared.parts;
+        // Cycles that a boundary between kernels hides or adds at most.
+        constexpr int64_t most_hidden = 2000;
+        const auto is_undecided = [&](const Fusion &fusion, const loadable::FusionT &found) {
+            const auto parts = std::ranges::count_if(fusion.nodes, [&](int32_t node) { return prepared.parts[static_cast<size_t>(node)].place == PlacedNode::Device; });
+            if (std::abs(found.apart - found.cycles) <= most_hidden * std::max<int64_t>(parts - 1, 1)) prepared.undecided.insert(found.kernel);
+        };
+        for (const std::string &title : prepared.taken) prepared.fusions.at(title).chosen = false;
+        prepared.taken = fuse(prepared, find_fusions, false, decided, is_undecided);
+    }
+
+    // A kernel that is run alone begins with nothing before it and ends when its last result has left. In a program it overlaps with its neighbours, and finds
+    // its code in the instruction cache or not. Fusions that are close alone are taken or not by what the program takes, all of one kernel at once.
+    void decide_in_program(Prepared &best) {
+        constexpr int64_t most_whole = 1'000'000;   // cycles
+        const bool whole = cost(best, Effort::Quick).second <= most_whole;
+        ProgramPrices prices(kernels_);
+        ProgramPrices::Cost least = prices.cost(*best.graph, best.placed, whole);
+        Decisions decided;
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (const std::string &title : std::set(best.undecided)) {
+                Prepared other = best;
+                Decisions others = decided;
+                others[title] = !best.taken.contains(title);
+                fuse_operators(other, others);
+                try {
+                    ProgramPrices::Cost cost = prices.cost(*other.graph, other.placed, whole);
+                    if (!prices.takes_less(cost, least)) continue;
+                    least = std::move(cost);
+                } catch (const Error &) {
+                    continue;   // memory does not hold it
+                }
+                best = std::move(other);
+                decided = std::move(others);
+                changed = true;
+            }
         }
     }
 
@@ -373,10 +434,6 @@ private:
     }
 
     static std::string title_of(const PlacedNode &kernel) { return fmt::format("{} {}", kernel.op->name(), kernel.workload->title()); }
-    void note(const loadable::FusionT &fusion) {
-        const auto [entry, is_new] = fusions_.try_emplace(fusion.kernel, fusion);
-        entry->second.calls++;
-    }
 
     void report(const Graph &graph, const std::vector<PlacedNode> &placed) {
         std::map<std::tuple<bool, std::string, std::string>, uint32_t> calls;
@@ -415,7 +472,6 @@ private:
     const CompileModelOptions &options_;
     KernelSet kernels_;
     std::set<int> used_;                                  // of kernels_
-    std::map<std::string, loadable::FusionT> fusions_;    // of the specialization, by kernel
     std::map<std::string, std::optional<double>> drafted_;   // of kernels of two products and their parts, by title
     std::map<int32_t, double> promised_;                  // cycles, by the second product of kernels of two
     ConstantPool pool_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "autotune/draft.h"
 #include "autotune/operator_task.h"
@@ -16,6 +17,8 @@
 namespace atalla {
 
 namespace {
+
+constexpr uint32_t first_parameter = 0x100;   // the address of parameter words
 
 Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
     const KernelDefinition kernel = workload.build(machine, point);
@@ -30,23 +33,26 @@ Routine compile_routine(const Operator &op, const Workload &workload, const Mach
 }
 
 // Error for a run that takes `limit` or more (0: no limit).
+int64_t simulated_cycles(const StitchPlan &plan, const Machine &machine, int64_t limit = 0) {
+    Simulator simulator(machine);
+    simulator.load(stitch(plan).program);
+    RunOptions options;
+    if (limit > 0) (machine.timed() ? options.cycle_limit : options.step_limit) = static_cast<uint64_t>(limit);
+    const RunResult result = simulator.run(options);
+    if (!result.ok) throw Error(fmt::format("{}: {}", plan.routines.front().name, result.error));
+    return static_cast<int64_t>(machine.timed() ? result.counters.cycles : result.counters.packets);
+}
+
 int64_t cycles_alone(const Routine &routine, const Workload &workload, const Machine &machine, int64_t limit = 0) {
-    constexpr uint32_t parameters = 0x100;
     KernelCall call{0, {}, routine.name};
-    uint64_t at = 2 * parameters;
+    uint64_t at = 2 * first_parameter;
     for (const std::vector<TensorSpec> &tensors : {workload.inputs(), workload.outputs()})
         for (const TensorSpec &tensor : tensors) {
             const auto bytes = static_cast<uint64_t>(2 * tensor.elements());
             call.addresses.push_back(static_cast<uint32_t>(tensor_start(at, bytes, machine)));
             at = call.addresses.back() + bytes;
         }
-    Simulator simulator(machine);
-    simulator.load(stitch({{routine}, {{{std::move(call)}}}, parameters}).program);
-    RunOptions options;
-    if (limit > 0) (machine.timed() ? options.cycle_limit : options.step_limit) = static_cast<uint64_t>(limit);
-    const RunResult result = simulator.run(options);
-    if (!result.ok) throw Error(fmt::format("{}: {}", routine.name, result.error));
-    return static_cast<int64_t>(machine.timed() ? result.counters.cycles : result.counters.packets);
+    return simulated_cycles({{routine}, {{{std::move(call)}}}, first_parameter}, machine, limit);
 }
 
 // What every program of the workload gives: the unoptimized one says, or the host where that is sooner done. (The host's own compiler takes a
@@ -145,6 +151,47 @@ int64_t KernelSet::measured(const Operator &op, const std::shared_ptr<const Work
     ChosenKernel &chosen = kernels_[add(op, workload)];
     if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
     return chosen.cycles;
+}
+
+Point KernelSet::schedule(const Operator &op, const std::shared_ptr<const Workload> &workload) {
+    const std::string key = key_of(op, *workload);
+    if (!known_.contains(key) && !failed_.contains(key)) {
+        if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.point;
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && !schedule->from.empty()) return schedule->point;
+    }
+    return kernels_[add(op, workload)].point;
+}
+
+int64_t KernelSet::cycles_in_a_row(const std::vector<Call> &calls) {
+    const auto named = [&] {
+        std::map<std::string, std::string> schedules;
+        std::string text;
+        for (const auto &[kernel, addresses] : calls) {
+            const std::string key = key_of(*kernel.op, *kernel.workload);
+            const auto [entry, is_new] = schedules.try_emplace(key);
+            if (is_new) entry->second = schedule(*kernel.op, kernel.workload).text();
+            text += fmt::format("{} {} {}\n", key, entry->second, fmt::join(addresses, " "));
+        }
+        return text;
+    };
+    const std::string program = named();
+    if (const auto found = rows_.find(program); found != rows_.end()) return found->second;
+    std::optional<int64_t> cycles = options_.cache != nullptr ? options_.cache->cycles(program) : std::nullopt;
+    if (!cycles) {
+        StitchPlan plan{{}, {{}}, first_parameter};
+        std::map<size_t, size_t> routines;
+        for (const auto &[kernel, addresses] : calls) {
+            const size_t chosen = add(*kernel.op, kernel.workload);
+            const auto [entry, is_new] = routines.try_emplace(chosen, plan.routines.size());
+            if (is_new) plan.routines.push_back(kernels_[chosen].routine);
+            plan.segments[0].calls.push_back({entry->second, addresses, kernels_[chosen].routine.name});
+        }
+        cycles = simulated_cycles(plan, machine_);
+        // A damaged line's schedule has given way to another.
+        if (options_.cache != nullptr) options_.cache->keep_cycles(named(), *cycles);
+    }
+    rows_.emplace(program, *cycles);
+    return *cycles;
 }
 
 std::optional<double> KernelSet::drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const {

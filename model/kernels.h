@@ -43,6 +43,11 @@ struct ChosenKernel {
 
 class KernelSet {
 public:
+    struct Asked {
+        const Operator *op;
+        std::shared_ptr<const Workload> workload;
+    };
+
     KernelSet(const Machine &machine, KernelOptions options) : machine_(machine), options_(std::move(options)) {}
 
     // The index of the workload's kernel; it is made when it is first asked for. Error if no schedule of it compiles.
@@ -50,6 +55,16 @@ public:
     // What a run of the workload's kernel alone takes, from its start to its end: the winner's cycles, or measured on memory of
     // zeros; packets on a machine without timing. Error as from add(), which it need not call for a winner.
     int64_t cycles(const Operator &op, const std::shared_ptr<const Workload> &workload, Effort effort = Effort::Full);
+    // The schedule that add() gives its kernel, which need not be compiled for it if it is known. Error as from add().
+    Point schedule(const Operator &op, const std::shared_ptr<const Workload> &workload);
+    struct Call {
+        Asked kernel;
+        std::vector<uint32_t> addresses;   // of its tensors, behind the parameter words
+    };
+    // What one program of the kernels takes, called in this order, on memory of zeros: cycles, or packets on a machine without timing. Error as from add().
+    // What the cache knows is not compiled.
+    int64_t cycles_in_a_row(const std::vector<Call> &calls);
+    const Machine &machine() const { return machine_; }
     // Searches those of the kernels side by side that nothing is known of; add() and cycles() find them done.
     void search_ahead(const std::vector<PlacedNode> &kernels, Effort effort);
     // What the draft makes of its winner, or of the best of a few points; nothing if the space has none. What was measured or kept does not matter.
@@ -62,10 +77,6 @@ public:
     const std::vector<std::string> &notes() const { return notes_; }
 
 private:
-    struct Asked {
-        const Operator *op;
-        std::shared_ptr<const Workload> workload;
-    };
     std::optional<StoredTrial> winner(const Operator &op, const Workload &workload) const;
     // The schedules that the draft likes best, of which the first ones have been run.
     struct Search {
@@ -95,6 +106,7 @@ private:
     std::map<std::string, Search> searches_;      // that have not ended, likewise
     // Cycles that were asked for: what another model left in the cache decides nothing.
     std::map<std::string, int64_t> quick_, full_;
+    std::map<std::string, int64_t> rows_;         // by kernels and schedules
     std::vector<ChosenKernel> kernels_;
     std::vector<Asked> asked_;                    // of kernels_, by index
     std::map<std::string, std::vector<std::pair<Point, std::string>>> refused_;   // schedules that gave wrong results, with what differed, likewise

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generators/evaluate.h"
+#include "isa/checksum.h"
 
 namespace atalla {
 
@@ -19,6 +20,11 @@ nlohmann::json to_json(const std::string &key, const KeptSchedule &schedule) {
     return {{"key", key}, {"from", schedule.from}, {"point", schedule.point}, {"cycles", schedule.cycles}, {"failure", schedule.failure}, {"verified", schedule.verified}};
 }
 
+std::string name_of(const std::string &program) {
+    const std::string whole = program + std::string(sizeof(uint64_t), ' ');   // for the bytes that a checksum leaves out
+    return fmt::format("{:016x}", checksum_around({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()}, program.size()));
+}
+
 }  // namespace
 
 ScheduleCache::ScheduleCache(std::filesystem::path file) : file_(std::move(file)) {
@@ -26,7 +32,8 @@ ScheduleCache::ScheduleCache(std::filesystem::path file) : file_(std::move(file)
     for (std::string line; std::getline(stream, line);) {
         const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
         try {
-            known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure"), json.at("verified")};
+            if (json.contains("program")) programs_[json.at("program")] = json.at("cycles");
+            else known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure"), json.at("verified")};
         } catch (const nlohmann::json::exception &) {
             // A line that another process did not finish.
         }
@@ -40,12 +47,26 @@ const KeptSchedule *ScheduleCache::find(const std::string &key) const {
 
 void ScheduleCache::keep(const std::string &key, const KeptSchedule &schedule) {
     known_[key] = schedule;
+    append(to_json(key, schedule).dump() + "\n");
+}
+
+std::optional<int64_t> ScheduleCache::cycles(const std::string &program) const {
+    const auto found = programs_.find(name_of(program));
+    return found == programs_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void ScheduleCache::keep_cycles(const std::string &program, int64_t cycles) {
+    const std::string name = name_of(program);
+    programs_[name] = cycles;
+    append(nlohmann::json{{"program", name}, {"cycles", cycles}}.dump() + "\n");
+}
+
+void ScheduleCache::append(const std::string &line) const {
     std::error_code ignored;
     std::filesystem::create_directories(file_.parent_path(), ignored);
     // One write of a whole line at the end: lines of processes do not mix.
     const int file = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (file < 0) return;
-    const std::string line = to_json(key, schedule).dump() + "\n";
     [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
     close(file);
 }

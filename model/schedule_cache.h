@@ -1,8 +1,10 @@
-// Schedules that the draft model and a few simulations chose, kept in a file so that the next compile need not choose again.
+// Schedules that the draft model and a few simulations chose, and what programs of kernels take, kept in a file so that the next compile need not simulate again.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "schedules/point.h"
@@ -27,9 +29,16 @@ public:
     const KeptSchedule *find(const std::string &key) const;
     void keep(const std::string &key, const KeptSchedule &schedule);
 
+    // What a program takes, in cycles; `program` says all of it.
+    std::optional<int64_t> cycles(const std::string &program) const;
+    void keep_cycles(const std::string &program, int64_t cycles);
+
 private:
+    void append(const std::string &line) const;
+
     std::filesystem::path file_;
     std::map<std::string, KeptSchedule> known_;
+    std::map<std::string, int64_t> programs_;   // by their checksum
 };
 
 // In the user's cache folder ($XDG_CACHE_HOME, or ~/.cache), for this program as it was built; empty if there is none. `machine` is a fingerprint.

@@ -100,10 +100,7 @@ public:
         : plan_(plan), graph_(plan.graph), machine_(machine), constants_(constants), result_(std::make_unique<loadable::SpecializationT>()) {}
 
     MadeSpecialization run() {
-        runs_ = order_nodes(graph_, plan_.placed, plan_.kernel_of);
-        if (plan_.one_by_one) runs_ = one_kernel_each(runs_, plan_.placed);
-        note_uses();
-        place_in_memory();
+        place();
         for (const GraphInput &input : graph_.inputs)
             if (input.kind == GraphInput::Kind::User && input.value) result_->inputs.push_back(index(input.value));
         make_steps();
@@ -111,7 +108,26 @@ public:
         return {std::move(result_), std::move(drawn_)};
     }
 
+    std::vector<Segment> segments() {
+        place();
+        std::vector<Segment> segments;
+        for (const NodeRun &run : runs_) {
+            if (!run.device) continue;
+            segments.emplace_back();
+            for (const int32_t node : run.nodes)
+                if (placed(node).place == PlacedNode::Device) segments.back().calls.push_back(call_of(node));
+        }
+        return segments;
+    }
+
 private:
+    void place() {
+        runs_ = order_nodes(graph_, plan_.placed, plan_.kernel_of);
+        if (plan_.one_by_one) runs_ = one_kernel_each(runs_, plan_.placed);
+        note_uses();
+        place_in_memory();
+    }
+
     // What happens to a value, in times: a node takes one, in the order of execution.
     struct Life {
         bool on_device = false;     // a device call reads or writes it
@@ -273,15 +289,12 @@ private:
             for (ValueId id : n.outputs)
                 if (id) call.writes.push_back(index(id));
             if (placed(node).place != PlacedNode::Device) continue;
-            KernelCall kernel{static_cast<size_t>(plan_.kernel_of[static_cast<size_t>(node)]), {}, n.outputs.empty() ? n.target : graph_.value(n.outputs[0]).name};
             for (ValueId id : placed(node).inputs) {
-                kernel.addresses.push_back(static_cast<uint32_t>(life(id).address));
                 const int32_t producer = graph_.value(id).producer;
                 if (!is_constant(id) && (producer < 0 || !inside[static_cast<size_t>(producer)])) reads.push_back(index(id));
                 else index(id);
             }
-            for (ValueId id : n.outputs) kernel.addresses.push_back(static_cast<uint32_t>(life(id).address));
-            segment.calls.push_back(std::move(kernel));
+            segment.calls.push_back(call_of(node));
         }
         std::sort(reads.begin(), reads.end());
         reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
@@ -292,6 +305,14 @@ private:
         step->work.Set(std::move(call));
         result_->steps.push_back(std::move(step));
         return result_->steps.back()->work.AsDeviceCall();
+    }
+
+    KernelCall call_of(int32_t node) {
+        const Node &n = graph_.nodes[static_cast<size_t>(node)];
+        KernelCall call{static_cast<size_t>(plan_.kernel_of[static_cast<size_t>(node)]), {}, n.outputs.empty() ? n.target : graph_.value(n.outputs[0]).name};
+        for (const std::vector<ValueId> &values : {placed(node).inputs, n.outputs})
+            for (const ValueId id : values) call.addresses.push_back(static_cast<uint32_t>(life(id).address));
+        return call;
     }
 
     void add_host_call(const Node &node) {
@@ -367,6 +388,11 @@ int32_t ConstantPool::add(const std::string &name, const HostTensor &tensor, boo
 
 MadeSpecialization make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants) {
     return Builder(plan, machine, constants).run();
+}
+
+std::vector<Segment> planned_segments(const SpecializationPlan &plan, const Machine &machine) {
+    ConstantPool none;
+    return Builder(plan, machine, none).segments();
 }
 
 }  // namespace atalla

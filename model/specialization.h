@@ -54,5 +54,7 @@ struct MadeSpecialization {
 };
 
 MadeSpecialization make_specialization(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants);
+// The calls that its program would have, with the addresses of their tensors; kernels need no code.
+std::vector<Segment> planned_segments(const SpecializationPlan &plan, const Machine &machine);
 
 }  // namespace atalla
